@@ -1,0 +1,1 @@
+"""Robots, scenes and tasks as Gymnasium environments."""

@@ -1,0 +1,1 @@
+"""One file a task, one line each in the table."""

@@ -1,0 +1,116 @@
+"""What moves between the rooms: end-effector targets, workspaces, speed limits, waypoints."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+from scipy.spatial.transform import RigidTransform
+
+from .errors import KinematicsError
+from .frames import Array, pose, quat_wxyz
+from .side import Side
+
+
+def frozen_array(value: npt.ArrayLike, shape: tuple[int, ...], name: str) -> Array:
+    """Copy ``value`` into a read-only float64 array; refuse another shape or non-finite entries."""
+    array = np.array(value, dtype=np.float64)
+    if array.shape != shape or not np.all(np.isfinite(array)):
+        raise KinematicsError(f"{name} must be finite with shape {shape}, got {array.tolist()}")
+    array.flags.writeable = False
+    return array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EndEffectorTarget:
+    """Say where one arm's tool centre should be and how far its gripper closes."""
+
+    side: Side
+    position: Array
+    """(3,) of ee in world [m]."""
+    quat_wxyz: Array
+    """(4,) of ee in world, unit."""
+    closure: float
+    """0 open .. 1 closed."""
+
+    def __post_init__(self) -> None:
+        position = frozen_array(self.position, (3,), "target position")
+        quat = frozen_array(self.quat_wxyz, (4,), "target quaternion (wxyz)")
+        norm = np.sqrt(np.sum(quat * quat))
+        if abs(norm - 1.0) > 1e-6:
+            raise KinematicsError(f"target quaternion {quat.tolist()} has norm {norm}, not 1")
+        if not 0.0 <= self.closure <= 1.0:
+            raise KinematicsError(f"closure must be in [0, 1], got {self.closure}")
+        object.__setattr__(self, "position", position)
+        object.__setattr__(self, "quat_wxyz", quat)
+        object.__setattr__(self, "closure", float(self.closure))
+
+    @property
+    def T_world_ee(self) -> RigidTransform:
+        """Return the target as a transform."""
+        return pose(self.position, self.quat_wxyz)
+
+    @classmethod
+    def from_transform(
+        cls, side: Side, T_world_ee: RigidTransform, closure: float
+    ) -> "EndEffectorTarget":
+        """Build a target from ``T_world_ee``."""
+        return cls(side, T_world_ee.translation, quat_wxyz(T_world_ee), closure)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Workspace:
+    """Bound the tool centre by a box in the arm's base frame."""
+
+    T_world_base: RigidTransform = field(default_factory=lambda: pose((0.0, 0.0, 0.0)))
+    lower: Array = field(default_factory=lambda: np.array([0.20, -0.50, 0.01]))
+    """(3,) [m] in base. z: fingertips end 8 mm below the tool centre, so 10 mm clears a table."""
+    upper: Array = field(default_factory=lambda: np.array([0.80, 0.50, 0.85]))
+    """(3,) [m] in base."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lower", frozen_array(self.lower, (3,), "workspace lower"))
+        object.__setattr__(self, "upper", frozen_array(self.upper, (3,), "workspace upper"))
+        if not np.all(self.lower < self.upper):
+            raise KinematicsError(f"workspace lower {self.lower} must be below upper {self.upper}")
+
+    def clamp(self, position: Array) -> Array:
+        """Return the point of the box nearest to ``position`` (3,), both in world [m]."""
+        p_base = self.T_world_base.inv().apply(position)
+        inside = np.clip(p_base, self.lower, self.upper)
+        if np.array_equal(inside, p_base):
+            return np.array(position, dtype=np.float64)
+        return self.T_world_base.apply(inside)
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedLimits:
+    """Bound how fast and how abruptly a commanded tool target may move."""
+
+    linear: float = 1.0
+    """m/s; above the fastest hand seen in teleoperation (0.7 m/s), below the arm's 1.7."""
+    angular: float = 2.5
+    """rad/s; the arm's own Cartesian limit."""
+    linear_acceleration: float = 13.0
+    """m/s2; the arm's own Cartesian limit."""
+    angular_acceleration: float = 25.0
+    """rad/s2; the arm's own Cartesian limit."""
+
+    def __post_init__(self) -> None:
+        for name in ("linear", "angular", "linear_acceleration", "angular_acceleration"):
+            value = getattr(self, name)
+            if not (np.isfinite(value) and value > 0.0):
+                raise KinematicsError(f"speed limit {name} must be finite and > 0, got {value}")
+
+
+@dataclass(frozen=True, slots=True)
+class Waypoint:
+    """Name the next pose that solves a task: a target and how closely to meet it.
+
+    Waypoints say what to do, not how a hand moves; the simulated operator turns them into motion.
+    """
+
+    target: EndEffectorTarget
+    tolerance_m: float = 0.01
+    """The tool is there when it is within this distance."""
+    tolerance_rad: float = 0.15
+    """and within this angle of the target."""

@@ -1,0 +1,1 @@
+"""From a device sample to an environment action; never imports envs."""

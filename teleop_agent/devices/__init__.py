@@ -1,0 +1,1 @@
+"""Input devices behind one interface."""
