@@ -1,0 +1,44 @@
+"""Take arrays in: copied, typed, read-only, of the shape they claim."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import RecordError
+
+Array = npt.NDArray[np.float64]
+
+
+def taken(value: npt.ArrayLike, shape: tuple[int | None, ...], name: str) -> Array:
+    """Copy ``value`` into a read-only float64 array of ``shape`` (None: any length there)."""
+    array = np.array(value, dtype=np.float64)
+    if array.ndim != len(shape) or any(
+        want is not None and want != have for want, have in zip(shape, array.shape, strict=True)
+    ):
+        raise RecordError(f"{name} must have shape {shape}, got {array.shape}")
+    array.flags.writeable = False
+    return array
+
+
+def taken_finite(value: npt.ArrayLike, shape: tuple[int | None, ...], name: str) -> Array:
+    """Copy as ``taken`` does and refuse NaN and infinity, naming the first index."""
+    array = taken(value, shape, name)
+    if not np.isfinite(array).all():
+        index = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise RecordError(f"{name}{list(index)} is {array[index]}; it must be finite")
+    return array
+
+
+def taken_observation(observation: Mapping[str, npt.NDArray], name: str) -> dict[str, npt.NDArray]:
+    """Copy a flat observation, dtypes kept; refuse nesting and non-finite numbers."""
+    copied: dict[str, npt.NDArray] = {}
+    for key, value in observation.items():
+        if "/" in key or not isinstance(value, np.ndarray):
+            raise RecordError(f"{name}[{key!r}] must be one flat numpy array, got {type(value)}")
+        array = value.copy()
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise RecordError(f"{name}[{key!r}] is not finite: {array.tolist()}")
+        array.flags.writeable = False
+        copied[key] = array
+    return copied
