@@ -1,0 +1,97 @@
+"""The run's master file: links to every episode, and the masks; rebuilt at any time."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import h5py
+
+from . import schema
+from .disk import replace_durably
+from .errors import FileFormatError
+from .storage import write_collection
+
+logger = logging.getLogger(__name__)
+
+_SUMMARY = ("num_samples", "outcome", "interrupted", "env_args")
+
+
+def episode_number(path: Path) -> int | None:
+    """Return the number of an episode's file, whole or partial; None for any other file."""
+    for suffix in (schema.PARTIAL_SUFFIX, schema.SUFFIX):
+        if path.name.endswith(suffix):
+            return schema.demo_number(path.name.removesuffix(suffix))
+    return None
+
+
+def episode_files(run_folder: Path) -> list[Path]:
+    """Return the run's finished episode files, in numeric order."""
+    found = [
+        (number, path)
+        for path in (run_folder / schema.EPISODES_DIR).glob(f"*{schema.SUFFIX}")
+        if (number := episode_number(path)) is not None
+    ]
+    return [path for _, path in sorted(found)]
+
+
+def partial_files(run_folder: Path) -> list[Path]:
+    """Return what interrupted saves left behind, in numeric order."""
+    pattern = f"*{schema.PARTIAL_SUFFIX}"
+    found = [
+        path
+        for path in (run_folder / schema.EPISODES_DIR).glob(pattern)
+        if episode_number(path) is not None
+    ]
+    return sorted(found, key=lambda path: episode_number(path) or 0)
+
+
+def demo_of(file: h5py.File, path: Path) -> str:
+    """Return the name of the one demo that an episode's file holds."""
+    names = [name for name in file.get(schema.DATA, {}) if schema.demo_number(name) is not None]
+    if len(names) != 1:
+        raise FileFormatError(f"{path} must hold one /data/demo_N, it holds {names}")
+    return names[0]
+
+
+class Master:
+    """Rebuild ``dataset.hdf5`` beside the old one and put it in its place."""
+
+    def __init__(self, run_folder: Path) -> None:
+        self._folder = run_folder
+        self._known: dict[Path, tuple[tuple[int, int], str, dict[str, Any]]] = {}
+
+    def rebuild(self) -> Path:
+        """Link every readable episode file; those that are not are logged and left out."""
+        demos: dict[str, Mapping[str, Any]] = {}
+        links: dict[str, Path] = {}
+        for path in episode_files(self._folder):
+            try:
+                name, summary = self._summary(path)
+            except (OSError, KeyError, FileFormatError) as error:
+                logger.warning("left out of %s: %s", schema.MASTER, error)
+                continue
+            demos[name], links[name] = summary, path
+        target = self._folder / schema.MASTER
+        partial = target.with_name(target.name + ".partial")
+        with h5py.File(partial, "w") as file:
+            data = file.create_group(schema.DATA)
+            for name, path in links.items():
+                relative = f"{schema.EPISODES_DIR}/{path.name}"
+                data[name] = h5py.ExternalLink(relative, f"/{schema.DATA}/{name}")
+            write_collection(file, demos)
+        replace_durably(partial, target)
+        return target
+
+    def _summary(self, path: Path) -> tuple[str, dict[str, Any]]:
+        stat = path.stat()
+        stamp = (stat.st_mtime_ns, stat.st_size)
+        if path not in self._known or self._known[path][0] != stamp:
+            with h5py.File(path, "r") as file:
+                name = demo_of(file, path)
+                attrs = file[f"{schema.DATA}/{name}"].attrs
+                if attrs.get(schema.COMPLETE) != 1:
+                    raise FileFormatError(f"{path} was not written to its end")
+                self._known[path] = (stamp, name, {key: attrs[key] for key in _SUMMARY})
+        _, name, summary = self._known[path]
+        return name, summary
