@@ -1,0 +1,180 @@
+"""Recording what a device publishes, and a device that publishes a recording."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import ClassVar, Self
+
+from ..clock import Clock
+from ..errors import DeviceClosedError, TraceError
+from ..frame import OperatorFrame
+from .base import Device
+from .trace_format import check_header, decode_frame, encode_frame, encode_header, is_whole
+
+_log = logging.getLogger(__name__)
+
+_SECOND_NS = 1_000_000_000
+
+
+class TraceWriter:
+    """Write frames to a new file, each at once: a killed program loses at most the last line."""
+
+    def __init__(self, path: Path, device: str) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            # Line buffered, and the same bytes on every system.
+            self._file = path.open("x", buffering=1, encoding="utf-8", newline="\n")
+        except FileExistsError as error:
+            raise TraceError(
+                f"{path} exists and is not overwritten: choose another name"
+            ) from error
+        self._file.write(encode_header(device) + "\n")
+
+    def write(self, frame: OperatorFrame) -> None:
+        """Append one frame."""
+        self._file.write(encode_frame(frame) + "\n")
+
+    def close(self) -> None:
+        """Close the file; calling it twice is fine."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def record_trace(
+    device: Device, path: Path, clock: Clock, *, name: str, seconds: float, read_hz: int = 50
+) -> int:
+    """Write what the connected ``device``, called ``name``, publishes; return how many frames.
+
+    Ends after ``seconds`` of ``clock``, or with the device's stream. ``read_hz`` is how often the
+    device is emptied [1/s]; it changes nothing in the file.
+    """
+    count = 0
+    end_ns = clock.now_ns() + int(seconds * _SECOND_NS)
+    with TraceWriter(path, name) as writer:
+        while (now_ns := clock.now_ns()) <= end_ns:
+            try:
+                frames = device.read(now_ns)
+            except DeviceClosedError:
+                break
+            for frame in frames:
+                writer.write(frame)
+            count += len(frames)
+            clock.sleep_until(now_ns + _SECOND_NS // read_hz)
+    return count
+
+
+def read_trace(path: Path) -> list[OperatorFrame]:
+    """Return all frames of a trace, checked, with the times of its recording [ns].
+
+    Raises TraceError with file and line for anything that is not a trace in order: ``seq`` grows
+    (a gap is a frame that was dropped), ``t_recv_ns`` never falls.
+    """
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise TraceError(f"cannot read trace {path}: {error.strerror}") from error
+    last_line = lines.pop()  # what follows the last newline: nothing, or a line cut short
+    if last_line and lines and not is_whole(last_line):
+        _log.warning("%s, line %d: cut short, left out", path, len(lines) + 1)
+    elif last_line or not lines:
+        lines.append(last_line)
+    frames = list(_frames(path, lines))
+    if not frames:
+        raise TraceError(f"{path} holds no frames: record it again")
+    return frames
+
+
+def _frames(path: Path, lines: list[bytes]) -> Iterator[OperatorFrame]:
+    last: OperatorFrame | None = None
+    for number, line in enumerate(lines, start=1):
+        try:
+            text = _decoded(line)
+            if number == 1:
+                check_header(text)
+                continue
+            frame = decode_frame(text)
+            _check_order(last, frame)
+        except TraceError as error:
+            raise TraceError(f"{path}, line {number}: {error}") from error
+        last = frame
+        yield frame
+
+
+def _decoded(line: bytes) -> str:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise TraceError(f"not UTF-8 ({error})") from error
+
+
+def _check_order(last: OperatorFrame | None, frame: OperatorFrame) -> None:
+    if last is None:
+        return
+    if frame.seq <= last.seq:
+        raise TraceError(f"seq must grow, got {frame.seq} after {last.seq}")
+    if frame.t_recv_ns < last.t_recv_ns:
+        raise TraceError(f"t_recv_ns must not fall, got {frame.t_recv_ns} after {last.t_recv_ns}")
+
+
+class TraceDevice(Device):
+    """Publish the frames of a trace on the session's clock, real or virtual.
+
+    All times are shifted alike, so that the first frame arrives at the first read. The whole file
+    is read and checked by ``connect``.
+    """
+
+    realtime: ClassVar[bool] = False
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._frames: list[OperatorFrame] | None = None
+        self._next = 0
+        self._shift_ns: int | None = None
+
+    def connect(self) -> None:
+        """Read the file; raise TraceError if it is not a trace."""
+        self._frames = read_trace(self._path)
+        self._next = 0
+        self._shift_ns = None
+
+    def read(self, now_ns: int) -> list[OperatorFrame]:
+        """Return the frames up to ``now_ns`` [ns]; see ``Device.read``."""
+        frames = self._frames
+        if frames is None:
+            raise DeviceClosedError(f"trace {self._path} is not open: call connect() first")
+        if self._next == len(frames):
+            raise DeviceClosedError(f"trace {self._path} is over after {len(frames)} frames")
+        if self._shift_ns is None:
+            self._shift_ns = now_ns - frames[0].t_recv_ns
+        due: list[OperatorFrame] = []
+        while self._next < len(frames):
+            frame = _shifted(frames[self._next], self._shift_ns)
+            if frame.t_recv_ns > now_ns:
+                break
+            due.append(frame)
+            self._next += 1
+        return due
+
+    def close(self) -> None:
+        """Forget the frames; calling it twice is fine."""
+        self._frames = None
+
+
+def _shifted(frame: OperatorFrame, shift_ns: int) -> OperatorFrame:
+    return replace(
+        frame,
+        t_device_ns=frame.t_device_ns + shift_ns,
+        t_recv_ns=frame.t_recv_ns + shift_ns,
+    )
