@@ -1,1 +1,49 @@
 """Episodes on disk: schema, recorder, reader, replay; never imports teleop_agent or envs."""
+
+from .compiled import CompiledModel, state_components
+from .errors import (
+    EpisodesError,
+    FileFormatError,
+    MissingExtraError,
+    RecordError,
+    ReplayError,
+    RunError,
+    WriteError,
+)
+from .recorder import Recorder
+from .records import (
+    NO_TIME,
+    EpisodeInfo,
+    EpisodeResult,
+    HandRecord,
+    Outcome,
+    RawDevice,
+    RawFrame,
+    StepRecord,
+)
+from .run import Run, RunSpec
+from .writer import Save
+
+__all__ = [
+    "NO_TIME",
+    "CompiledModel",
+    "EpisodeInfo",
+    "EpisodeResult",
+    "EpisodesError",
+    "FileFormatError",
+    "HandRecord",
+    "MissingExtraError",
+    "Outcome",
+    "RawDevice",
+    "RawFrame",
+    "RecordError",
+    "Recorder",
+    "ReplayError",
+    "Run",
+    "RunError",
+    "RunSpec",
+    "Save",
+    "StepRecord",
+    "WriteError",
+    "state_components",
+]

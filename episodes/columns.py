@@ -11,11 +11,12 @@ from kinematics import Side
 
 from . import schema
 from .draft import Draft
-from .errors import RecordError
 from .fields import Field, Scope
+from .observations import observation_attrs
 from .records import EpisodeInfo, RawDevice, RawFrame
 
-DEVICES = ("head", *(side.value for side in Side))
+CONTROLLERS = tuple(side.value for side in Side)
+DEVICES = {Scope.DEVICE: ("head", *CONTROLLERS), Scope.CONTROLLER: CONTROLLERS}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,8 +45,9 @@ def places(field: Field, sides: Sequence[Side]) -> list[Place]:
             Place(field.path.format(robot=i, side=side.value), field, side.value)
             for i, side in enumerate(sides)
         ]
-    if field.scope is Scope.DEVICE:
-        return [Place(field.path.format(device=device), field, device) for device in DEVICES]
+    if field.scope in DEVICES:
+        names = DEVICES[field.scope]
+        return [Place(field.path.format(device=name), field, name) for name in names]
     return [Place(field.path, field)]
 
 
@@ -93,7 +95,7 @@ def _stack(place: Place, draft: Draft) -> npt.NDArray:
             return np.concatenate([_array(field, arm, info) for arm in arms], axis=1)
         case Scope.RAW:
             return _array(field, [field.source(frame) for frame in draft.raw], info)
-        case Scope.DEVICE:
+        case Scope.DEVICE | Scope.CONTROLLER:
             devices = [_device(frame, place.key) for frame in draft.raw]
             return _array(field, [field.source(device) for device in devices], info)
         case Scope.END:
@@ -152,24 +154,3 @@ def _observations(draft: Draft) -> list[Column]:
         if final is not None:
             found.append(Column(f"{schema.OBS_FINAL}/{key}", np.asarray(final[key]), attrs))
     return found
-
-
-def observation_attrs(key: str, info: EpisodeInfo) -> dict[str, Any]:
-    """Return the attributes of one observation: the schema's, then those of the info."""
-    known = schema.observation_field(key)
-    attrs: dict[str, Any] = {}
-    if known is not None:
-        attrs = {"unit": known.unit, "description": known.meaning}
-        if known.names:
-            attrs["names"] = list(known.names)
-        if known.quat:
-            attrs["quat_order"] = "wxyz"
-    for name, value in info.observation_attrs.get(key, {}).items():
-        attrs[name] = list(value) if isinstance(value, tuple) else value
-    missing = {"unit", "description"} - attrs.keys()
-    if missing:
-        raise RecordError(
-            f"observation {key!r} is not in the schema: give its {sorted(missing)} in "
-            "EpisodeInfo.observation_attrs"
-        )
-    return attrs

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from .errors import RecordError
+from .observations import observation_attrs
 from .records import EpisodeInfo, EpisodeResult, RawFrame, StepRecord
 
 
@@ -28,6 +29,9 @@ class Draft:
         self._check_hands(row)
         if self.rows:
             self._check_like_first(row)
+        else:
+            for key in row.observation:
+                observation_attrs(key, self.info)
         self.rows.append(row)
 
     def end(self, result: EpisodeResult) -> None:

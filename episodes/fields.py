@@ -14,6 +14,7 @@ class Scope(Enum):
     ARMS = "control step, arms side by side in the order of `sides`"
     RAW = "device sample"
     DEVICE = "device sample, one dataset a device"
+    CONTROLLER = "device sample, one dataset a controller"
     END = "episode"
 
 
@@ -30,7 +31,7 @@ class Field:
     """Describe one dataset under ``/data/demo_N``."""
 
     path: str
-    """May hold ``{robot}`` and ``{side}`` (scope ARM) or ``{device}`` (scope DEVICE)."""
+    """May hold ``{robot}`` and ``{side}`` (scope ARM) or ``{device}`` (DEVICE, CONTROLLER)."""
     scope: Scope
     shape: tuple[str | int, ...]
     """Letters are lengths, see ``schema.LENGTHS``."""

@@ -10,11 +10,12 @@ import h5py
 from . import schema
 from .disk import replace_durably
 from .errors import FileFormatError
+from .hdf5 import attr, attrs_of, group_at
 from .storage import write_collection
 
 logger = logging.getLogger(__name__)
 
-_SUMMARY = ("num_samples", "outcome", "interrupted", "env_args")
+_SUMMARY = {"num_samples": int, "outcome": str, "interrupted": bool, "env_args": str}
 
 
 def episode_number(path: Path) -> int | None:
@@ -48,7 +49,8 @@ def partial_files(run_folder: Path) -> list[Path]:
 
 def demo_of(file: h5py.File, path: Path) -> str:
     """Return the name of the one demo that an episode's file holds."""
-    names = [name for name in file.get(schema.DATA, {}) if schema.demo_number(name) is not None]
+    data = group_at(file, schema.DATA)
+    names = [name for name in data if schema.demo_number(name) is not None]
     if len(names) != 1:
         raise FileFormatError(f"{path} must hold one /data/demo_N, it holds {names}")
     return names[0]
@@ -68,7 +70,7 @@ class Master:
         for path in episode_files(self._folder):
             try:
                 name, summary = self._summary(path)
-            except (OSError, KeyError, FileFormatError) as error:
+            except (OSError, FileFormatError) as error:
                 logger.warning("left out of %s: %s", schema.MASTER, error)
                 continue
             demos[name], links[name] = summary, path
@@ -89,9 +91,10 @@ class Master:
         if path not in self._known or self._known[path][0] != stamp:
             with h5py.File(path, "r") as file:
                 name = demo_of(file, path)
-                attrs = file[f"{schema.DATA}/{name}"].attrs
+                attrs = attrs_of(group_at(file, f"{schema.DATA}/{name}"))
                 if attrs.get(schema.COMPLETE) != 1:
                     raise FileFormatError(f"{path} was not written to its end")
-                self._known[path] = (stamp, name, {key: attrs[key] for key in _SUMMARY})
+                summary = {key: attr(attrs, key, kind, path) for key, kind in _SUMMARY.items()}
+                self._known[path] = (stamp, name, summary)
         _, name, summary = self._known[path]
         return name, summary

@@ -12,6 +12,7 @@ import h5py
 from . import schema
 from .disk import replace_durably
 from .errors import FileFormatError, RunError
+from .hdf5 import attr, attrs_of, group_at
 from .master import demo_of, episode_files, episode_number, partial_files
 from .records import EpisodeInfo
 
@@ -70,8 +71,8 @@ class Run:
         try:
             (folder / schema.EPISODES_DIR).mkdir(parents=True, exist_ok=True)
             known = read_spec(folder)
-            if known is None:
-                _write_spec(folder, spec)
+            if not (folder / schema.RUN_JSON).exists():
+                _write_spec(folder, known or spec)
             _probe(folder / schema.EPISODES_DIR)
         except OSError as error:
             raise RunError(
@@ -138,14 +139,14 @@ def read_spec(folder: Path) -> RunSpec | None:
 def _spec_of_file(path: Path) -> RunSpec:
     try:
         with h5py.File(path, "r") as file:
-            attrs = file[f"{schema.DATA}/{demo_of(file, path)}"].attrs
+            attrs = attrs_of(group_at(file, f"{schema.DATA}/{demo_of(file, path)}"))
             return RunSpec(
-                task=str(attrs["task"]),
-                control_hz=int(attrs["control_hz"]),
-                env_spec_json=str(attrs["env_spec"]),
-                schema_version=int(attrs["schema_version"]),
+                task=attr(attrs, "task", str, path),
+                control_hz=attr(attrs, "control_hz", int, path),
+                env_spec_json=attr(attrs, "env_spec", str, path),
+                schema_version=attr(attrs, "schema_version", int, path),
             )
-    except (OSError, KeyError, FileFormatError) as error:
+    except (OSError, FileFormatError) as error:
         raise RunError(
             f"{path} does not say what the run records ({error}); move it away or choose "
             "another folder"

@@ -188,15 +188,18 @@ _DEVICE = (
     Field("operator_raw/{device}/matrix", Scope.DEVICE, ("N", 3, 4), "f8", "m, 1",
           "T_tracking_device as the runtime gave it, valid or not.", lambda d: d.matrix,
           finite=False),
-    Field("operator_raw/{device}/input_valid", Scope.DEVICE, ("N",), "?", "bool",
+)  # fmt: skip
+
+_CONTROLLER = (
+    Field("operator_raw/{device}/input_valid", Scope.CONTROLLER, ("N",), "?", "bool",
           "The inputs were really read.", lambda d: d.input_valid),
-    Field("operator_raw/{device}/trigger", Scope.DEVICE, ("N",), "f8", "1",
+    Field("operator_raw/{device}/trigger", Scope.CONTROLLER, ("N",), "f8", "1",
           "0 released .. 1 pulled.", lambda d: d.trigger, finite=False),
-    Field("operator_raw/{device}/grip", Scope.DEVICE, ("N",), "f8", "1",
+    Field("operator_raw/{device}/grip", Scope.CONTROLLER, ("N",), "f8", "1",
           "0 released .. 1 squeezed.", lambda d: d.grip, finite=False),
-    Field("operator_raw/{device}/thumbstick", Scope.DEVICE, ("N", 2), "f8", "1",
+    Field("operator_raw/{device}/thumbstick", Scope.CONTROLLER, ("N", 2), "f8", "1",
           "x right and y up, each -1 .. 1.", lambda d: d.stick, names=("x", "y"), finite=False),
-    Field("operator_raw/{device}/buttons", Scope.DEVICE, ("N",), "u4", "bits", "Buttons held.",
+    Field("operator_raw/{device}/buttons", Scope.CONTROLLER, ("N",), "u4", "bits", "Buttons held.",
           lambda d: d.buttons, flags="button_flags"),
 )  # fmt: skip
 
@@ -207,7 +210,7 @@ _END = (
           "MuJoCo's mjSTATE_INTEGRATION after the last step.", lambda d: d.result.state_final),
 )  # fmt: skip
 
-FIELDS: tuple[Field, ...] = (*_STEP, *_ARMS, *_ARM, *_RAW, *_DEVICE, *_END)
+FIELDS: tuple[Field, ...] = (*_STEP, *_ARMS, *_ARM, *_RAW, *_DEVICE, *_CONTROLLER, *_END)
 
 OBSERVATIONS: tuple[ObservationField, ...] = (
     ObservationField("robot{robot}_eef_pos", 3, "m", "Tool centre in world.", XYZ),

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from . import schema
 from .columns import Column
 from .errors import FileFormatError
+from .hdf5 import array_at, attrs_of, dataset_at, group_at, set_attrs
 
 CHUNK_BYTES = 64 * 1024
 """About one chunk; small enough for single rows, large enough to compress."""
@@ -25,8 +26,8 @@ def write_file(path: Path, name: str, attrs: Mapping[str, Any], columns: Sequenc
         demo = data.create_group(name)
         for column in columns:
             dataset = demo.create_dataset(column.path, data=column.array, **_storage(column.array))
-            _set_attrs(dataset.attrs, column.attrs)
-        _set_attrs(demo.attrs, attrs)
+            set_attrs(dataset, column.attrs)
+        set_attrs(demo, attrs)
         write_collection(file, {name: attrs})
         demo.attrs[schema.COMPLETE] = 1
         file.flush()
@@ -34,7 +35,7 @@ def write_file(path: Path, name: str, attrs: Mapping[str, Any], columns: Sequenc
 
 def write_collection(file: h5py.File, demos: Mapping[str, Mapping[str, Any]]) -> None:
     """Write what a trainer asks of a file: attributes of ``/data`` and the masks."""
-    data = file[schema.DATA]
+    data = group_at(file, schema.DATA)
     newest = list(demos.values())[-1] if demos else {}
     data.attrs["total"] = sum(int(attrs["num_samples"]) for attrs in demos.values())
     data.attrs["env_args"] = newest.get("env_args", "{}")
@@ -50,14 +51,15 @@ def check_file(path: Path, name: str, attrs: Mapping[str, Any], columns: Sequenc
     """Reopen a file and compare it with what was to be written, bit for bit."""
     try:
         with h5py.File(path, "r") as file:
-            demo = file[f"{schema.DATA}/{name}"]
-            if demo.attrs.get(schema.COMPLETE) != 1:
+            demo = group_at(file, f"{schema.DATA}/{name}")
+            stored = attrs_of(demo)
+            if stored.get(schema.COMPLETE) != 1:
                 raise FileFormatError(f"{path} was not written to its end")
-            if demo.attrs["num_samples"] != attrs["num_samples"]:
+            if stored["num_samples"] != attrs["num_samples"]:
                 raise FileFormatError(f"{path} has a wrong num_samples")
             for column in columns:
-                _check_column(demo[column.path], column, path)
-    except (KeyError, OSError) as error:
+                _check_column(demo, column)
+    except OSError as error:
         raise FileFormatError(f"{path} cannot be read back: {error}") from error
 
 
@@ -68,15 +70,16 @@ def _in_mask(mask: str, attrs: Mapping[str, Any]) -> bool:
     return attrs["outcome"] == mask and not (mask == "success" and attrs["interrupted"])
 
 
-def _check_column(dataset: h5py.Dataset, column: Column, path: Path) -> None:
-    want = column.array
+def _check_column(demo: h5py.Group, column: Column) -> None:
+    want, dataset = column.array, dataset_at(demo, column.path)
+    where = f"{demo.file.filename}:{dataset.name}"
     if dataset.shape != want.shape or dataset.dtype != want.dtype:
         raise FileFormatError(
-            f"{path}:{dataset.name} reads back as {dataset.dtype}{dataset.shape}, "
+            f"{where} reads back as {dataset.dtype}{dataset.shape}, "
             f"written was {want.dtype}{want.shape}"
         )
-    if np.asarray(dataset[()]).tobytes() != want.tobytes():
-        raise FileFormatError(f"{path}:{dataset.name} reads back other numbers than were written")
+    if array_at(demo, column.path).tobytes() != want.tobytes():
+        raise FileFormatError(f"{where} reads back other numbers than were written")
 
 
 def _storage(array: npt.NDArray) -> dict[str, Any]:
@@ -90,12 +93,3 @@ def _storage(array: npt.NDArray) -> dict[str, Any]:
         "compression_opts": 1,  # level 4 saves 5 % more and takes three times as long
         "shuffle": True,
     }
-
-
-def _set_attrs(target: h5py.AttributeManager, attrs: Mapping[str, Any]) -> None:
-    for key, value in attrs.items():
-        words = isinstance(value, (list, tuple)) and all(isinstance(v, str) for v in value)
-        if words and value:
-            target.create(key, value, dtype=h5py.string_dtype())
-        else:
-            target[key] = value

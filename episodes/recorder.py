@@ -1,0 +1,121 @@
+"""Record episodes: the main thread gathers rows in memory, the writer thread makes files."""
+
+from collections.abc import Iterable
+from types import TracebackType
+
+from .compiled import CompiledModel
+from .draft import Draft
+from .errors import RecordError, RunError, WriteError
+from .records import EpisodeInfo, EpisodeResult, RawFrame, StepRecord
+from .run import Run, RunSpec
+from .writer import Save, Writer
+
+
+class Recorder:
+    """Turn rows into files; use it as a context manager, or close it.
+
+    What the writer thread meets is raised, once, by the next call here, after that call has done
+    its own work: a failed save never costs a row of the running episode.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self._writer = Writer(run)
+        self._draft: Draft | None = None
+        self._model: CompiledModel | None = None
+        self._closed = False
+
+    def __enter__(self) -> "Recorder":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def recording(self) -> bool:
+        """An episode is running."""
+        return self._draft is not None
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the running episode."""
+        return len(self._draft.rows) if self._draft else 0
+
+    @property
+    def failed(self) -> tuple[Save, ...]:
+        """Saves that failed; their episodes are in memory and ``retry`` tries them again."""
+        return self._writer.failed
+
+    def start(self, info: EpisodeInfo, model: CompiledModel) -> None:
+        """Begin an episode on the compiled model; nothing is written before ``finish``."""
+        if self._closed:
+            raise RecordError("the recorder is closed; open another one")
+        if self._draft is not None:
+            raise RecordError("an episode is running; finish() or discard() it first")
+        if model.sha256 != info.model_sha256:
+            raise RecordError(
+                f"model_sha256 {info.model_sha256} is not that of the given model, {model.sha256}"
+            )
+        differences = self.run.spec.differences(RunSpec.of(info))
+        if differences:
+            raise RunError(
+                f"{self.run.folder} takes no such episode: {'; '.join(differences)}. "
+                "Open a run of its own for it"
+            )
+        self._draft, self._model = Draft(info), model
+        self._writer.raise_error()
+
+    def append(self, row: StepRecord) -> None:
+        """Take one row; RecordError when it does not fit the episode."""
+        self._running("append").append(row)
+        self._writer.raise_error()
+
+    def raw(self, frames: Iterable[RawFrame]) -> None:
+        """Take device samples, at the device's own rate."""
+        self._running("raw").raw.extend(frames)
+        self._writer.raise_error()
+
+    def finish(self, result: EpisodeResult) -> Save | None:
+        """End the episode and hand it to the writer; None, and no file, when it has no rows."""
+        draft, model = self._running("finish"), self._model
+        draft.end(result)
+        self._draft = None
+        save = None
+        if draft.rows and model is not None:
+            save = Save(draft, model)
+            self._writer.put(save)
+        self._writer.raise_error()
+        return save
+
+    def discard(self) -> None:
+        """Forget the running episode; its number goes to the next one."""
+        self._draft = None
+        self._writer.raise_error()
+
+    def retry(self) -> list[Save]:
+        """Try all failed saves again, after space was freed or the folder mended."""
+        return self._writer.retry()
+
+    def close(self) -> None:
+        """Save all that was finished, forget what was not; raise WriteError if a save failed.
+
+        Failed saves get one more attempt. Closing twice is fine.
+        """
+        if self._closed:
+            return
+        self._draft, self._closed = None, True
+        self._writer.retry()
+        self._writer.close()
+        failed = self._writer.failed
+        if failed:
+            raise WriteError("\n".join(str(save.error) for save in failed)) from failed[0].error
+
+    def _running(self, call: str) -> Draft:
+        if self._draft is None:
+            raise RecordError(f"no episode is running; start() one before {call}()")
+        return self._draft

@@ -1,0 +1,124 @@
+"""A hand on a rail that pushes a cube: the smallest environment that episodes can replay."""
+
+import hashlib
+from typing import Any
+
+import gymnasium as gym
+import mujoco
+import numpy as np
+from gymnasium import spaces
+
+MJCF = """
+<mujoco model="slider">
+  <option timestep="0.0016666666666666668" integrator="implicitfast" cone="elliptic"/>
+  <size nuserdata="3"/>
+  <visual><global offwidth="320" offheight="240"/></visual>
+  <worldbody>
+    <light pos="0 0 2"/>
+    <camera name="front" pos="0.1 -0.9 0.5" xyaxes="1 0 0 0 0.5 0.9"/>
+    <geom type="plane" size="1 1 .1" rgba=".6 .6 .6 1"/>
+    <body name="right/hand" pos="0 0 .03">
+      <joint name="right/slide" type="slide" axis="1 0 0" range="-1 1" damping="1"/>
+      <geom type="box" size=".02 .03 .02" mass=".5" rgba=".2 .3 .9 1"/>
+      <site name="right/ee" pos=".02 0 0" quat="0 1 0 0"/>
+    </body>
+    <body name="cube" pos=".1 0 .021">
+      <freejoint/>
+      <geom type="box" size=".02 .02 .02" mass=".1" rgba=".9 .2 .2 1"/>
+    </body>
+  </worldbody>
+  <actuator><position name="right/slide" joint="right/slide" kp="200" kv="20"/></actuator>
+</mujoco>
+"""
+INTEGRATION = mujoco.mjtState.mjSTATE_INTEGRATION
+N_SUBSTEPS = 12
+STEP_M = 0.006
+GOAL_X = 0.2
+
+
+class SliderEnv(gym.Env[dict[str, np.ndarray], np.ndarray]):
+    """Push the cube past GOAL_X; ``userdata`` holds target, closure and the held counter."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 50}  # noqa: RUF012
+
+    def __init__(self, render_mode: str | None = None, mass: float = 0.1) -> None:
+        self.render_mode = render_mode
+        self.model = mujoco.MjModel.from_xml_string(MJCF.replace('mass=".1"', f'mass="{mass}"'))
+        self.data = mujoco.MjData(self.model)
+        self.n_substeps = N_SUBSTEPS
+        buffer = np.empty(mujoco.mj_sizeModel(self.model), np.uint8)
+        mujoco.mj_saveModel(self.model, None, buffer)
+        self.model_sha256 = hashlib.sha256(buffer.tobytes()).hexdigest()
+        self.action_space = spaces.Box(-1, 1, (2,), np.float32)
+        self.observation_space = spaces.Dict(
+            {
+                key: spaces.Box(-np.inf, np.inf, value.shape, np.float32)
+                for key, value in self.observe().items()
+            }
+        )
+        self._renderer: mujoco.Renderer | None = None
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        super().reset(seed=seed)
+        mujoco.mj_resetData(self.model, self.data)
+        self.data.qpos[1] += self.np_random.uniform(-0.02, 0.02)
+        mujoco.mj_forward(self.model, self.data)
+        return self.observe(), {"success": False}
+
+    def step(self, action: np.ndarray):
+        start = self.data.userdata[0]
+        end = start + STEP_M * float(action[0])
+        self.data.userdata[1] = (float(action[1]) + 1.0) / 2.0
+        self.data.userdata[0] = end
+        ctrl = start + (end - start) * np.arange(1, N_SUBSTEPS + 1)[:, None] / N_SUBSTEPS
+        info = self.apply_ctrl(ctrl)
+        info["ctrl"] = ctrl
+        return self.observe(), float(info["success"]), False, False, info
+
+    def apply_ctrl(self, ctrl: np.ndarray) -> dict[str, Any]:
+        for row in ctrl:
+            self.data.ctrl[:] = row
+            mujoco.mj_step(self.model, self.data)
+        self.data.userdata[0] = ctrl[-1, 0]
+        mujoco.mj_forward(self.model, self.data)
+        beyond = self.data.body("cube").xpos[0] > GOAL_X
+        self.data.userdata[2] = self.data.userdata[2] + 1 if beyond else 0
+        return {"success": bool(self.data.userdata[2] >= 3)}
+
+    def restore(self, state: np.ndarray) -> None:
+        mujoco.mj_setState(self.model, self.data, state, INTEGRATION)
+        mujoco.mj_forward(self.model, self.data)
+
+    def integration_state(self) -> np.ndarray:
+        state = np.empty(mujoco.mj_stateSize(self.model, INTEGRATION))
+        mujoco.mj_getState(self.model, self.data, state, INTEGRATION)
+        return state
+
+    def observe(self) -> dict[str, np.ndarray]:
+        ee, cube = self.data.site("right/ee"), self.data.body("cube")
+        quat = np.empty(4)
+        mujoco.mju_mat2Quat(quat, ee.xmat)
+        found = {
+            "robot0_eef_pos": ee.xpos,
+            "robot0_eef_quat": quat,
+            "robot0_target_pos": [self.data.userdata[0] + 0.02, 0, 0.03],
+            "robot0_target_quat": [0, 1, 0, 0],
+            "robot0_joint_pos": self.data.qpos[:1],
+            "robot0_joint_vel": self.data.qvel[:1],
+            "robot0_gripper_qpos": [0.08 * (1 - self.data.userdata[1])],
+            "object": [*cube.xpos, *cube.xquat],
+        }
+        return {key: np.array(value, np.float32) for key, value in found.items()}
+
+    def render(self) -> np.ndarray:
+        if self._renderer is None:
+            self._renderer = mujoco.Renderer(self.model, 240, 320)
+        self._renderer.update_scene(self.data, "front")
+        return self._renderer.render()
+
+    def close(self) -> None:
+        if self._renderer is not None:
+            self._renderer.close()
+            self._renderer = None
