@@ -1,1 +1,8 @@
-"""Robots, scenes and tasks as Gymnasium environments."""
+"""Robots, scenes and tasks as Gymnasium environments.
+
+``import envs`` registers them; ``gym.make("envs:PicoPanda-v0")`` imports and makes in one.
+"""
+
+from gymnasium.envs.registration import register
+
+register(id="PicoPanda-v0", entry_point="envs.panda_env:PicoPandaEnv")

@@ -170,13 +170,18 @@ class ArmIK:
         """Return a copy of the last tick's joint increment (n,) [rad], per tick."""
         return self._previous.copy()
 
-    def reset(self, q: npt.ArrayLike | None = None) -> None:
-        """Stand still at posture ``q`` (n,) [rad], the rest posture by default."""
+    def reset(
+        self, q: npt.ArrayLike | None = None, increment: npt.ArrayLike | None = None
+    ) -> None:
+        """Stand at posture ``q`` (n,) [rad], the rest posture by default.
+
+        ``increment`` (n,) [rad] is the tick that led there; zero by default.
+        """
         posture = self.rest if q is None else np.asarray(q, dtype=np.float64)
         if posture.shape != self._q.shape or not np.all(np.isfinite(posture)):
             raise KinematicsError(f"posture must be {self._q.size} finite rad, got {posture}")
         self._q[:] = posture
-        self._previous[:] = 0.0
+        self._previous[:] = 0.0 if increment is None else np.asarray(increment, dtype=np.float64)
         self._step[:] = 0.0
         self._refresh()
 

@@ -1,0 +1,198 @@
+"""Control modes: the one encoder and the one decoder of actions.
+
+Every action is a float32 vector in [-1, 1], the arms' parts one after the other (right, left).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar
+
+import mujoco
+import numpy as np
+import numpy.typing as npt
+
+from kinematics import EndEffectorTarget, Side
+from kinematics.frames import Array
+
+from .arm import ArmController
+from .errors import ActionError, OptionError
+
+Action = npt.NDArray[np.float32]
+
+
+class ControlMode(ABC):
+    """Translate between one arm's absolute command and its part of an action."""
+
+    name: ClassVar[str]
+    width: ClassVar[int]
+    """Entries of the action for one arm with a gripper."""
+    labels: ClassVar[tuple[str, ...]]
+    description: ClassVar[str]
+
+    def __init__(self, period: float) -> None:
+        """``period`` [s] of control."""
+        self.period = period
+
+    @abstractmethod
+    def encode(self, arm: ArmController, command: EndEffectorTarget) -> Array:
+        """Return the entries (width,) that ask ``arm`` for ``command``, unbounded."""
+
+    @abstractmethod
+    def apply(self, arm: ArmController, data: mujoco.MjData, action: Array, ctrl: Array) -> None:
+        """Execute entries (width,) in [-1, 1]: write the arm's ctrl (n_substeps, nu)."""
+
+
+def _closure(entry: float) -> float:
+    return 0.5 * (entry + 1.0)
+
+
+class EndEffectorDelta(ControlMode):
+    """Change the commanded target: 1 is v_max T in each axis, omega_max T of rotation vector."""
+
+    name = "ee_delta"
+    width = 7
+    labels = ("dx", "dy", "dz", "droll", "dpitch", "dyaw", "gripper")
+    description = (
+        "change of the commanded target in one control step, world axes: 3 of position in units of "
+        "v_max T (1.0 m/s), 3 of rotation vector in units of omega_max T (2.5 rad/s); gripper -1 "
+        "open .. +1 closed"
+    )
+
+    def __init__(self, period: float) -> None:
+        super().__init__(period)
+        self._turn, self._local, self._inverse = np.zeros(3), np.zeros(3), np.zeros(4)
+        self._position, self._quat = np.zeros(3), np.zeros(4)
+
+    def encode(self, arm: ArmController, command: EndEffectorTarget) -> Array:
+        """Return the entries that lead from the accepted target to ``command``."""
+        entries = np.empty(self.width)
+        entries[:3] = (command.position - arm.position) / (arm.speed.linear * self.period)
+        mujoco.mju_subQuat(self._local, command.quat_wxyz, arm.quat)
+        mujoco.mju_rotVecQuat(self._turn, self._local, arm.quat)
+        entries[3:6] = self._turn / (arm.speed.angular * self.period)
+        entries[6] = 2.0 * command.closure - 1.0
+        return entries
+
+    def apply(self, arm: ArmController, data: mujoco.MjData, action: Array, ctrl: Array) -> None:
+        """Add the increments to the accepted target and follow it; zero holds exactly."""
+        np.multiply(action[:3], arm.speed.linear * self.period, out=self._position)
+        self._position += arm.position
+        self._quat[:] = arm.quat
+        if action[3] or action[4] or action[5]:  # integrating a zero turn renormalises: not exact
+            np.multiply(action[3:6], arm.speed.angular * self.period, out=self._turn)
+            mujoco.mju_negQuat(self._inverse, arm.quat)
+            mujoco.mju_rotVecQuat(self._local, self._turn, self._inverse)
+            mujoco.mju_quatIntegrate(self._quat, self._local, 1.0)
+            mujoco.mju_normalize4(self._quat)
+        arm.follow_pose(data, self._position, self._quat, _closure(action[6]), ctrl)
+
+
+class EndEffectorPose(ControlMode):
+    """Give the target's absolute pose in the arm's base frame."""
+
+    name = "ee_pose"
+    width = 10
+    labels = ("x", "y", "z", "r11", "r21", "r31", "r12", "r22", "r32", "gripper")
+    description = (
+        "absolute target in the arm's base frame: 3 of position, -1 .. 1 over the workspace box; "
+        "the first two columns of the rotation matrix (made orthonormal by Gram-Schmidt; columns "
+        "that span no plane keep the orientation); gripper -1 open .. +1 closed"
+    )
+
+    def encode(self, arm: ArmController, command: EndEffectorTarget) -> Array:
+        """Return position over the box and two columns of ``R_base_ee``."""
+        T_base_ee = arm.workspace.T_world_base.inv() * command.T_world_ee
+        lower, upper = arm.workspace.lower, arm.workspace.upper
+        columns = T_base_ee.rotation.as_matrix()[:, :2].T.ravel()
+        position = 2.0 * (T_base_ee.translation - lower) / (upper - lower) - 1.0
+        return np.concatenate([position, columns, [2.0 * command.closure - 1.0]])
+
+    def apply(self, arm: ArmController, data: mujoco.MjData, action: Array, ctrl: Array) -> None:
+        """Move the accepted target toward the pose, at most at v_max and omega_max."""
+        lower, upper = arm.workspace.lower, arm.workspace.upper
+        base = arm.workspace.T_world_base
+        position = base.apply(lower + 0.5 * (action[:3] + 1.0) * (upper - lower))
+        quat = self._rotation(arm, action[3:6], action[6:9])
+        arm.follow_pose(data, position, quat, _closure(action[9]), ctrl)
+
+    @staticmethod
+    def _rotation(arm: ArmController, x: Array, y: Array) -> Array:
+        """Return the wxyz (4,) in world of a rotation in base given by two columns."""
+        quat = np.zeros(4)
+        x_axis, z_axis = np.array(x, dtype=np.float64), np.cross(x, y)
+        # Degenerate columns say nothing of the rotation. 1e-3: far above float32's rounding.
+        if mujoco.mju_normalize3(x_axis) < 1e-3 or mujoco.mju_normalize3(z_axis) < 1e-3:
+            return arm.quat.copy()
+        matrix = np.stack([x_axis, np.cross(z_axis, x_axis), z_axis], axis=1)
+        mujoco.mju_mat2Quat(quat, matrix.ravel())
+        mujoco.mju_mulQuat(quat, arm.base_quat, quat.copy())
+        return quat
+
+
+class JointPositions(ControlMode):
+    """Give absolute joint targets."""
+
+    name = "joint"
+    width = 8
+    labels = (*(f"joint{i}" for i in range(1, 8)), "gripper")
+    description = (
+        "absolute joint targets, -1 .. 1 over the joint ranges, approached at most at the joints' "
+        "speed limits; gripper -1 open .. +1 closed"
+    )
+
+    def encode(self, arm: ArmController, command: EndEffectorTarget) -> Array:
+        """Return the joint targets that lead one control step toward ``command``."""
+        q = arm.look_ahead(command.position, command.quat_wxyz)
+        entries = 2.0 * (q - arm.ik.lower) / (arm.ik.upper - arm.ik.lower) - 1.0
+        return np.concatenate([entries, [2.0 * command.closure - 1.0]])
+
+    def apply(self, arm: ArmController, data: mujoco.MjData, action: Array, ctrl: Array) -> None:
+        """Move the joint reference toward the targets."""
+        lower, upper = arm.ik.lower, arm.ik.upper
+        q = lower + 0.5 * (action[:-1] + 1.0) * (upper - lower)
+        arm.follow_joints(q, _closure(action[-1]), ctrl)
+
+
+CONTROL_MODES: dict[str, type[ControlMode]] = {
+    mode.name: mode for mode in (EndEffectorDelta, EndEffectorPose, JointPositions)
+}
+
+
+class ActionCodec:
+    """Join the arms' parts of an action; the only encoder and the only decoder."""
+
+    def __init__(self, mode: str, arms: Mapping[Side, ArmController], period: float) -> None:
+        """``period`` [s] of control. Raises OptionError for an unknown mode."""
+        if mode not in CONTROL_MODES:
+            raise OptionError(f"control={mode!r} is unknown; choose from {list(CONTROL_MODES)}")
+        self._arms = arms
+        self.mode = CONTROL_MODES[mode](period)
+        self.width = self.mode.width * len(arms)
+        self.names = tuple(
+            f"robot{i}_{label}" for i in range(len(arms)) for label in self.mode.labels
+        )
+
+    def encode(self, commands: Mapping[Side, EndEffectorTarget]) -> Action:
+        """Return the action (width,) that asks for ``commands``, clipped to the box."""
+        missing = [side.value for side in self._arms if side not in commands]
+        if missing:
+            raise ActionError(f"encode needs a target for every arm; missing: {missing}")
+        parts = [self.mode.encode(arm, commands[side]) for side, arm in self._arms.items()]
+        return np.clip(np.concatenate(parts), -1.0, 1.0).astype(np.float32)
+
+    def apply(self, data: mujoco.MjData, action: npt.ArrayLike, ctrl: Array) -> int:
+        """Execute an action (width,): write ctrl (n_substeps, nu); return how many were clipped.
+
+        Raises ActionError for a wrong shape or a non-finite entry, before anything has moved.
+        """
+        given = np.asarray(action, dtype=np.float64)
+        if given.shape != (self.width,):
+            raise ActionError(f"action must have shape ({self.width},), got {given.shape}")
+        if not np.isfinite(given).all():
+            index = int(np.flatnonzero(~np.isfinite(given))[0])
+            raise ActionError(f"action[{index}] ({self.names[index]}) is {given[index]}")
+        inside = np.clip(given, -1.0, 1.0)
+        width = self.mode.width
+        for index, arm in enumerate(self._arms.values()):
+            self.mode.apply(arm, data, inside[index * width : (index + 1) * width], ctrl)
+        return int(np.count_nonzero(inside != given))

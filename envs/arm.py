@@ -1,0 +1,279 @@
+"""One arm inside an environment: the target it has accepted and the ctrl that follows it."""
+
+from dataclasses import dataclass
+from enum import IntFlag
+
+import mujoco
+import numpy as np
+
+from kinematics import EndEffectorTarget, Side, SpeedLimits, Workspace
+from kinematics.frames import Array, quat_wxyz
+from kinematics.ik import ArmIK, IKTick
+from kinematics.names import joint_addresses, named_id
+
+from .scene import HAND, Mount, compose_arm
+from .servo import GripperServo, JointServo
+
+
+class Clamp(IntFlag):
+    """Name the limits that acted on a commanded target."""
+
+    NONE = 0
+    SPEED = 1
+    """The target asked for more than v_max or omega_max."""
+    WORKSPACE = 2
+    """The target left the workspace box."""
+    LEASH = 4
+    """The target ran ahead of the measured tool: something blocks the arm."""
+    REACH = 8
+    """The IK could not follow: out of reach or against joint limits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leash:
+    """Bound how far the accepted target may lead, beyond one control period of motion."""
+
+    measured_m: float = 0.010
+    """Ahead of the measured tool: 5 times the servo's p95 error, so it acts on contact only."""
+    measured_rad: float = 0.05
+    reach_m: float = 0.005
+    """Ahead of what the IK reaches: an arm at full stretch answers within 5 mm of target."""
+    reach_rad: float = 0.05
+
+
+class ArmController:
+    """Keep what one arm was told and turn it into ctrl; all poses in world.
+
+    The accepted target is what the next increment builds on. It moves only by actions, within
+    speed, workspace and leash, so a zero increment holds exactly, whatever load pulls at the arm.
+    """
+
+    def __init__(
+        self, model: mujoco.MjModel, side: Side, mount: Mount, n_substeps: int, n_ticks: int
+    ) -> None:
+        """Address the arm in ``model``; ``n_ticks`` IK ticks divide the ``n_substeps``."""
+        arm, gripper = mount.arm, mount.gripper
+        self.side, self.arm, self.gripper = side, arm, gripper
+        self.speed, self.leash = SpeedLimits(), Leash()
+        self.workspace = Workspace(mount.T_world_base, arm.workspace_lower, arm.workspace_upper)
+        self.base_quat = quat_wxyz(mount.T_world_base)
+        names = [side.prefix + name for name in arm.joints]
+        self.qpos_adr, self.dof_adr = joint_addresses(model, names)
+        fingers = [side.prefix + HAND + name for name in gripper.joints]
+        self.finger_adr, _ = joint_addresses(model, fingers)
+        self.site = named_id(model, mujoco.mjtObj.mjOBJ_SITE, side.prefix + HAND + gripper.ee_site)
+        actuator = mujoco.mjtObj.mjOBJ_ACTUATOR
+        self.actuators = np.array([named_id(model, actuator, name) for name in names])
+        self.grip_actuator = named_id(model, actuator, side.prefix + HAND + gripper.actuator)
+        self.ik = ArmIK(
+            compose_arm(side, mount),
+            joints=names,
+            site=side.prefix + HAND + gripper.ee_site,
+            velocity_limits=arm.velocity_limits,
+            rest=arm.home,
+        )
+        timestep = model.opt.timestep
+        self._period, self._ticks = n_substeps * timestep, n_ticks
+        self._tick_time = self._period / n_ticks
+        n = len(names)
+        self._servo = JointServo(
+            n, n_substeps, timestep, arm.servo_time, model.actuator_ctrlrange[self.actuators]
+        )
+        self._grip = GripperServo(
+            n_substeps, timestep, gripper.max_speed, model.actuator_ctrlrange[self.grip_actuator]
+        )
+        self._postures = np.zeros((n_ticks + 1, n))
+        self._block, self._grip_block = np.zeros((n_substeps, n)), np.zeros(n_substeps)
+        self.position, self.quat = np.zeros(3), np.array([1.0, 0.0, 0.0, 0.0])
+        """Accepted target: (3,) [m] and (4,) wxyz."""
+        self.closure = 0.0
+        self.clamps = Clamp.NONE
+        """Limits that acted in the last control step."""
+        self._turn, self._between = np.zeros(3), np.zeros(4)
+        self._measured_p, self._measured_q = np.zeros(3), np.zeros(4)
+
+    # What the arm measures.
+
+    def measure(self, data: mujoco.MjData) -> tuple[Array, Array]:
+        """Return the tool's position (3,) [m] and wxyz (4,) as of the last kinematics pass.
+
+        The arrays are reused by the next call.
+        """
+        self._measured_p[:] = data.site_xpos[self.site]
+        mujoco.mju_mat2Quat(self._measured_q, data.site_xmat[self.site])
+        return self._measured_p, self._measured_q
+
+    def opening(self, data: mujoco.MjData) -> float:
+        """Return the distance between the pads [m]."""
+        return float(data.qpos[self.finger_adr].sum())
+
+    def measured_target(self, data: mujoco.MjData) -> EndEffectorTarget:
+        """Return where the tool is and how far the gripper is closed."""
+        position, quat = self.measure(data)
+        closure = 1.0 - self.opening(data) / self.gripper.max_opening
+        return EndEffectorTarget(self.side, position, quat, min(max(closure, 0.0), 1.0))
+
+    def commanded(self) -> EndEffectorTarget:
+        """Return the accepted target."""
+        return EndEffectorTarget(self.side, self.position, self.quat, self.closure)
+
+    # Setting and keeping state.
+
+    def reset(self, data: mujoco.MjData) -> None:
+        """Accept the measured pose and stand still there."""
+        self.ik.reset(data.qpos[self.qpos_adr])
+        self._servo.reset()
+        reference = float(data.ctrl[self.grip_actuator])
+        self._grip.reset(reference)
+        self.closure = 1.0 - reference / self._grip.stroke
+        position, quat = self.ik.tool()
+        self.position[:], self.quat[:] = position, quat
+        self.clamps = Clamp.NONE
+
+    def get_memory(self) -> Array:
+        """Return all that the controller remembers, (3 n + 9,): see ``set_memory``."""
+        return np.concatenate(
+            [
+                self.position,
+                self.quat,
+                [self.closure, self._grip.reference],
+                self.ik.q,
+                self.ik.velocity,
+                self._servo.velocity,
+            ]
+        )
+
+    def set_memory(self, memory: Array) -> None:
+        """Take back what ``get_memory`` gave."""
+        n = len(self.qpos_adr)
+        fixed, q, increment, velocity = np.split(memory, [9, 9 + n, 9 + 2 * n])
+        self.position[:], self.quat[:] = fixed[:3], fixed[3:7]
+        self.closure = float(fixed[7])
+        self._grip.reset(float(fixed[8]))
+        self.ik.reset(q, increment)
+        self._servo.velocity[:] = velocity
+        self.clamps = Clamp.NONE
+
+    # One control step.
+
+    def follow_pose(
+        self, data: mujoco.MjData, position: Array, quat: Array, closure: float, ctrl: Array
+    ) -> IKTick:
+        """Accept a target within the limits and write the ctrl (n_substeps, nu) toward it."""
+        start_p, start_q = self.position.copy(), self.quat.copy()
+        self._accept(data, position, quat)
+        self._postures[0] = self.ik.q
+        previous = self.ik.velocity
+        tick = self._track(start_p, start_q, self.position, self.quat)
+        self._stay_in_reach(tick)
+        self._write(self._postures, previous, closure, ctrl)
+        return tick
+
+    def look_ahead(self, position: Array, quat: Array) -> Array:
+        """Return the joint targets (n,) [rad] one control step toward a pose; change nothing."""
+        kept, increment = self.ik.q, self.ik.velocity
+        start_p, start_q = self.ik.tool()
+        self._track(start_p, start_q, position, quat)
+        ahead = self.ik.q
+        self.ik.reset(kept, increment)
+        return ahead
+
+    def follow_joints(self, q: Array, closure: float, ctrl: Array) -> None:
+        """Move the reference to joint positions ``q`` (n,) [rad], at most at joint speed."""
+        start = self.ik.q
+        reach = self.arm.velocity_limits * self._period
+        slow = np.clip(q, start - reach, start + reach)
+        self.clamps = Clamp.NONE if np.array_equal(slow, q) else Clamp.SPEED
+        self.ik.reset(slow, (slow - start) / self._ticks)
+        self._write(np.stack([start, slow]), slow - start, closure, ctrl)
+        self.position[:], self.quat[:] = self.ik.tool()
+
+    def _track(self, start_p: Array, start_q: Array, position: Array, quat: Array) -> IKTick:
+        """Run the IK ticks of one control step along the straight way between two poses."""
+        mujoco.mju_subQuat(self._turn, quat, start_q)
+        tick = self.ik.tick
+        for k in range(1, self._ticks + 1):
+            share = k / self._ticks
+            self._between[:] = start_q
+            mujoco.mju_quatIntegrate(self._between, self._turn, share)
+            point = start_p + share * (position - start_p)
+            tick = self.ik.step(point, self._between, self._tick_time)
+            self._postures[k] = self.ik.q
+        return tick
+
+    def _write(self, postures: Array, previous: Array, closure: float, ctrl: Array) -> None:
+        self.closure = closure
+        self._servo.follow(postures, previous, self._block)
+        ctrl[:, self.actuators] = self._block
+        self._grip.follow(closure, self._grip_block)
+        ctrl[:, self.grip_actuator] = self._grip_block
+
+    def _accept(self, data: mujoco.MjData, position: Array, quat: Array) -> None:
+        self.clamps = Clamp.NONE
+        speed, period = self.speed, self._period
+        self._toward(position, quat, speed.linear * period, speed.angular * period, Clamp.SPEED)
+        self._keep_inside()
+        p, q = self.measure(data)
+        self._pull(
+            p,
+            q,
+            speed.linear * period + self.leash.measured_m,
+            speed.angular * period + self.leash.measured_rad,
+            Clamp.LEASH,
+        )
+
+    def _stay_in_reach(self, tick: IKTick) -> None:
+        """Draw the accepted target back to what the IK reached, so that it never winds up."""
+        if (
+            tick.position_error <= self.leash.reach_m
+            and tick.rotation_error <= self.leash.reach_rad
+        ):
+            return
+        position, quat = self.ik.tool()
+        self._pull(position, quat, self.leash.reach_m, self.leash.reach_rad, Clamp.REACH)
+        self._keep_inside()
+
+    def _toward(
+        self, position: Array, quat: Array, reach_m: float, reach_rad: float, flag: Clamp
+    ) -> None:
+        """Move the accepted target toward a pose, by at most the two reaches."""
+        offset = position - self.position
+        distance = mujoco.mju_norm3(offset)
+        if distance > reach_m * _ROUNDING:
+            self.position += offset * (reach_m / distance)
+            self.clamps |= flag
+        else:
+            self.position[:] = position
+        mujoco.mju_subQuat(self._turn, quat, self.quat)
+        angle = mujoco.mju_norm3(self._turn)
+        if angle > reach_rad * _ROUNDING:
+            mujoco.mju_quatIntegrate(self.quat, self._turn, reach_rad / angle)
+            self.clamps |= flag
+        else:
+            self.quat[:] = quat
+
+    def _pull(
+        self, position: Array, quat: Array, reach_m: float, reach_rad: float, flag: Clamp
+    ) -> None:
+        """Draw the accepted target to within the two reaches of a pose."""
+        offset = self.position - position
+        distance = mujoco.mju_norm3(offset)
+        if distance > reach_m * _ROUNDING:
+            self.position[:] = position + offset * (reach_m / distance)
+            self.clamps |= flag
+        mujoco.mju_subQuat(self._turn, self.quat, quat)
+        angle = mujoco.mju_norm3(self._turn)
+        if angle > reach_rad * _ROUNDING:
+            self.quat[:] = quat
+            mujoco.mju_quatIntegrate(self.quat, self._turn, reach_rad / angle)
+            self.clamps |= flag
+
+    def _keep_inside(self) -> None:
+        inside = self.workspace.clamp(self.position)
+        if not np.array_equal(inside, self.position):
+            self.position[:] = inside
+            self.clamps |= Clamp.WORKSPACE
+
+
+_ROUNDING = 1.0 + 1e-6
+"""A float32 action of exactly full speed must not count as too fast."""

@@ -1,0 +1,383 @@
+"""The Gymnasium environment."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import gymnasium as gym
+import mujoco
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+
+from kinematics import EndEffectorTarget, Side, SpeedLimits, Waypoint, Workspace
+from kinematics.frames import Array
+
+from .actions import ActionCodec
+from .arm import ArmController
+from .errors import EnvError, OptionError, StateError
+from .rendering import OffscreenRenderer
+from .scene import HAND, STATE, TIMESTEP, Mount, compose, get_state, model_bytes, sha256
+from .tasks import TASKS, TaskArm
+from .viewer import ViewerProcess
+
+CONTROL_HZ = {20: 3, 25: 3, 30: 4, 50: 3, 60: 2, 100: 3, 200: 3}
+"""Rates of actions [1/s] and, for each, the physics steps of one IK tick: about 200 ticks a
+second, and a whole number of ticks in every control step."""
+REWARDS = ("sparse", "dense")
+
+Observation = dict[str, npt.NDArray[np.float32]]
+
+
+class PicoPandaEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
+    """One Franka Panda with a parallel gripper at a table.
+
+    The world's origin is the robot's base, z = 0 the table top; x forward, y left, z up. Metres,
+    radians, seconds; quaternions are wxyz.
+
+    ## Action space
+
+    ``Box(-1, 1, (width,), float32)``, by ``control``:
+
+    | control | width | meaning |
+    |---|---|---|
+    | ``ee_delta`` | 7 | change of the commanded target in this step: 3 x 1.0 m/s x T, 3 x 2.5 rad/s x T (rotation vector, world axes), gripper |
+    | ``ee_pose`` | 10 | position over the workspace box (base frame), two columns of the rotation matrix, gripper |
+    | ``joint`` | 8 | joint targets over the joint ranges, gripper |
+
+    T is ``1 / control_hz``; gripper -1 open .. +1 closed. A zero ``ee_delta`` holds exactly.
+
+    ## Observation space
+
+    ``Dict`` of float32 Boxes:
+
+    | key | shape | unit | meaning |
+    |---|---|---|---|
+    | ``robot0_eef_pos`` | (3,) | m | measured tool centre |
+    | ``robot0_eef_quat`` | (4,) | - | measured tool rotation, x >= 0 |
+    | ``robot0_target_pos`` | (3,) | m | commanded tool centre, which ``ee_delta`` changes |
+    | ``robot0_target_quat`` | (4,) | - | commanded tool rotation, x >= 0 |
+    | ``robot0_joint_pos`` | (7,) | rad | |
+    | ``robot0_joint_vel`` | (7,) | rad/s | |
+    | ``robot0_gripper_qpos`` | (1,) | m | opening: travel of both fingers, 0 closed .. 0.08 open |
+    | ``object`` | by task | m, - | see the task's ``object_names`` |
+
+    The tool points down at home, wxyz (0, 1, 0, 0): quaternions are kept at x >= 0, since w >= 0
+    would flip their sign around home.
+
+    ## Reward and end
+
+    ``reward="sparse"``: 1 on every step on which the task reports success, else 0. ``"dense"``: a
+    shaped value in [0, 1) before success, 1 with it. ``terminated`` on success (unless
+    ``terminate_on_success=False``), ``truncated`` once ``time_limit_s`` is over; both may be True.
+    Stepping after either raises EnvError.
+
+    ## Info
+
+    ``success`` bool; ``n_clipped`` entries of the action outside [-1, 1].
+    """  # noqa: E501
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["human", "rgb_array"], "render_fps": 50}
+
+    def __init__(
+        self,
+        task: str = "pick",
+        control: str = "ee_delta",
+        control_hz: int = 50,
+        reward: str = "sparse",
+        time_limit_s: float | None = None,
+        terminate_on_success: bool = True,
+        render_mode: str | None = None,
+        camera: str = "front",
+        width: int = 640,
+        height: int = 480,
+    ) -> None:
+        """``time_limit_s`` None takes the task's. ``camera``, ``width``, ``height``: rgb_array."""
+        self._options = {
+            "task": task,
+            "control": control,
+            "control_hz": control_hz,
+            "reward": reward,
+            "time_limit_s": time_limit_s,
+            "terminate_on_success": terminate_on_success,
+            "render_mode": render_mode,
+            "camera": camera,
+            "width": width,
+            "height": height,
+        }
+        _check("task", task, TASKS)
+        _check("control_hz", control_hz, CONTROL_HZ)
+        _check("reward", reward, REWARDS)
+        _check("render_mode", render_mode, (None, *self.metadata["render_modes"]))
+        limit = TASKS[task].time_limit_s if time_limit_s is None else time_limit_s
+        if not limit > 0.0:
+            raise OptionError(f"time_limit_s must be > 0, got {time_limit_s}")
+        self.metadata = {**self.metadata, "render_fps": control_hz}
+        self.render_mode = render_mode
+        self.control_hz = int(control_hz)
+        self.n_substeps = round(1.0 / TIMESTEP) // control_hz
+        self._max_steps = max(1, round(limit * control_hz))
+        self._terminate, self._dense = terminate_on_success, reward == "dense"
+        self._build(TASKS[task], control)
+        self._picture = (camera, width, height)
+        self._renderer: OffscreenRenderer | None = None
+        self._viewer: ViewerProcess | None = None
+        self._steps, self._ended = 0, True
+
+    def _build(self, task: type, control: str) -> None:
+        mounts = {Side.RIGHT: Mount()}
+        self.sides = tuple(mounts)
+        self.model = compose(mounts, task.objects)
+        self.data = mujoco.MjData(self.model)
+        self._home = self.model.key("home").id
+        ticks = self.n_substeps // CONTROL_HZ[self.control_hz]
+        self.arms = {
+            side: ArmController(self.model, side, mount, self.n_substeps, ticks)
+            for side, mount in mounts.items()
+        }
+        task_arms = {
+            side: TaskArm(mounts[side].gripper, side.prefix + HAND, arm.site)
+            for side, arm in self.arms.items()
+        }
+        self.task = task(self.model, task_arms)
+        self._codec = ActionCodec(control, self.arms, self.n_substeps * TIMESTEP)
+        self.action_names = self._codec.names
+        self.ctrl = np.zeros((self.n_substeps, self.model.nu))
+        self.action_space = spaces.Box(-1.0, 1.0, (self._codec.width,), np.float32)
+        self.observation_space = self._observation_space()
+        self._sha256: str | None = None
+
+    def _observation_space(self) -> spaces.Dict:
+        """Bound the observations: generously, since MuJoCo's joint limits are soft."""
+        boxes: dict[str, spaces.Box] = {}
+
+        def box(key: str, lower: npt.ArrayLike, upper: npt.ArrayLike) -> None:
+            low, high = np.asarray(lower, np.float32), np.asarray(upper, np.float32)
+            boxes[key] = spaces.Box(low, high, dtype=np.float32)
+
+        for index, arm in enumerate(self.arms.values()):
+            robot = f"robot{index}_"
+            for key in ("eef", "target"):
+                box(robot + key + "_pos", np.full(3, -_FAR), np.full(3, _FAR))
+                box(robot + key + "_quat", np.full(4, -1.01), np.full(4, 1.01))
+            margin = 0.5  # rad; the arm's whole force moves a joint 0.1 rad past its range
+            box(robot + "joint_pos", arm.ik.lower - margin, arm.ik.upper + margin)
+            fast = np.full(len(arm.ik.lower), 30.0)  # rad/s; ten times the joints' speed limits
+            box(robot + "joint_vel", -fast, fast)
+            opening = arm.gripper.max_opening
+            box(robot + "gripper_qpos", [-0.25 * opening], [1.25 * opening])
+        wide = np.full(len(self.task.object_names), self.task.object_bound)
+        box("object", -wide, wide)
+        return spaces.Dict(boxes)
+
+    # Gymnasium.
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Put the arm at home and the objects anew, drawn from ``seed``."""
+        super().reset(seed=seed)
+        if options:
+            raise OptionError(f"reset takes no options, got {sorted(options)}")
+        mujoco.mj_resetDataKeyframe(self.model, self.data, self._home)
+        self.task.reset(self.data, self.np_random)
+        mujoco.mj_forward(self.model, self.data)
+        for arm in self.arms.values():
+            arm.reset(self.data)
+        self._steps, self._ended = 0, False
+        if self.render_mode == "human":
+            self.render()
+        return self._observe(), {"success": False, "n_clipped": 0}
+
+    def step(
+        self, action: npt.NDArray[np.float32]
+    ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Execute one control step of ``1 / control_hz`` seconds."""
+        if self._ended:
+            raise EnvError("the episode has not begun or is over: call reset() before step()")
+        n_clipped = self._codec.apply(self.data, action, self.ctrl)
+        info = self._simulate(self.ctrl)
+        info["n_clipped"] = n_clipped
+        success = info["success"]
+        terminated = success and self._terminate
+        truncated = self._steps >= self._max_steps
+        self._ended = terminated or truncated
+        if success:
+            reward = 1.0
+        else:
+            reward = self.task.shaped_reward(self.data) if self._dense else 0.0
+        if self.render_mode == "human":
+            self.render()
+        return self._observe(), reward, terminated, truncated, info
+
+    def render(self) -> npt.NDArray[np.uint8] | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return a picture (height, width, 3), row 0 at the top, or show the scene in a window."""
+        if self.render_mode is None:
+            gym.logger.warn("render() needs gym.make(..., render_mode='rgb_array' or 'human')")
+            return None
+        if self.render_mode == "human":
+            if self._viewer is None:
+                self._viewer = ViewerProcess(self.model)
+            self._viewer.update(self.integration_state())
+            return None
+        camera, width, height = self._picture
+        if self._renderer is None:
+            self._renderer = OffscreenRenderer(self.model, width, height)
+        return self._renderer.render(self.data, self.camera_name(camera))
+
+    def close(self) -> None:
+        """Release the window and the picture buffer; calling it twice is fine."""
+        if self._renderer is not None:
+            self._renderer.close()
+            self._renderer = None
+        if self._viewer is not None:
+            self._viewer.close()
+            self._viewer = None
+
+    # The agent's view: see teleop_agent.environment.TeleopEnv.
+
+    @property
+    def speed_limits(self) -> SpeedLimits:
+        """Return the limits put on commanded targets."""
+        return self.arms[Side.RIGHT].speed
+
+    def workspace(self, side: Side) -> Workspace:
+        """Return the box that keeps the side's tool centre."""
+        return self.arms[side].workspace
+
+    def commanded(self, side: Side) -> EndEffectorTarget:
+        """Return the accepted target, which the next ``ee_delta`` action changes."""
+        return self.arms[side].commanded()
+
+    def measured(self, side: Side) -> EndEffectorTarget:
+        """Return where the tool is and how far the gripper is closed."""
+        return self.arms[side].measured_target(self.data)
+
+    def encode(self, commands: Mapping[Side, EndEffectorTarget]) -> npt.NDArray[np.float32]:
+        """Return the action that asks for absolute ``commands``, in the control mode."""
+        return self._codec.encode(commands)
+
+    def guide(self) -> list[Waypoint]:
+        """Return what remains to be done, next first; empty when done."""
+        return self.task.guide(self.data, {side: self.measured(side) for side in self.sides})
+
+    # The recorder's view.
+
+    @property
+    def model_bytes(self) -> bytes:
+        """Return the compiled model in MuJoCo's binary form."""
+        return model_bytes(self.model)
+
+    @property
+    def model_sha256(self) -> str:
+        """Return the SHA-256 of ``model_bytes``."""
+        if self._sha256 is None:
+            self._sha256 = sha256(self.model_bytes)
+        return self._sha256
+
+    def integration_state(self) -> Array:
+        """Return everything that the next physics step depends on, (D,)."""
+        return get_state(self.model, self.data)
+
+    def controller_memory(self) -> Array:
+        """Return all that the arms' controllers remember, (C,)."""
+        return np.concatenate([arm.get_memory() for arm in self.arms.values()])
+
+    def restore(self, state: Array, memory: Array | None = None) -> None:
+        """Go to an integration state (D,); the controllers to ``memory``, or at rest there.
+
+        The episode goes on from there; its step count follows from the state's time.
+        """
+        expected = mujoco.mj_stateSize(self.model, int(STATE))
+        state = np.ascontiguousarray(state, dtype=np.float64)
+        if state.shape != (expected,) or not np.isfinite(state).all():
+            raise StateError(f"state must be finite ({expected},), got {state.shape}")
+        mujoco.mj_setState(self.model, self.data, state, int(STATE))
+        mujoco.mj_forward(self.model, self.data)
+        for arm in self.arms.values():
+            arm.reset(self.data)
+        if memory is not None:
+            parts = np.split(np.asarray(memory, dtype=np.float64), len(self.arms))
+            for arm, part in zip(self.arms.values(), parts, strict=True):
+                arm.set_memory(part)
+        self._steps = round(self.data.time * self.control_hz)
+        self._ended = False
+
+    def apply_ctrl(self, ctrl: Array) -> dict[str, Any]:
+        """Run one control step from recorded ctrl (n_substeps, nu); return the step's info.
+
+        Physics and task counters as in ``step``; the controllers stay as they are.
+        """
+        if np.shape(ctrl) != self.ctrl.shape:
+            raise StateError(f"ctrl must have shape {self.ctrl.shape}, got {np.shape(ctrl)}")
+        return self._simulate(np.asarray(ctrl, dtype=np.float64))
+
+    def observe(self) -> Observation:
+        """Return the observation of the present state."""
+        return self._observe()
+
+    def camera_name(self, name: str) -> str:
+        """Return a camera's name in the model: ``wrist`` is the first arm's."""
+        return self.sides[0].prefix + HAND + name if name == "wrist" else name
+
+    # Inside a step.
+
+    def _simulate(self, ctrl: Array) -> dict[str, Any]:
+        model, data, into = self.model, self.data, self.data.ctrl
+        step = mujoco.mj_step
+        for row in ctrl:
+            into[:] = row
+            step(model, data)
+        # mj_step leaves poses of the step before: bring them up to date. Not part of the state.
+        mujoco.mj_kinematics(model, data)
+        self.task.update(data, self.n_substeps)
+        self._steps += 1
+        return {"success": self.task.success(data)}
+
+    def _observe(self) -> Observation:
+        data, obs = self.data, {}
+        for index, arm in enumerate(self.arms.values()):
+            robot = f"robot{index}_"
+            position, quat = arm.measure(data)
+            obs[robot + "eef_pos"] = position.astype(np.float32)
+            obs[robot + "eef_quat"] = _toolward(quat)
+            obs[robot + "target_pos"] = arm.position.astype(np.float32)
+            obs[robot + "target_quat"] = _toolward(arm.quat)
+            obs[robot + "joint_pos"] = data.qpos[arm.qpos_adr].astype(np.float32)
+            obs[robot + "joint_vel"] = data.qvel[arm.dof_adr].astype(np.float32)
+            obs[robot + "gripper_qpos"] = np.array([arm.opening(data)], np.float32)
+        bound = self.task.object_bound
+        obs["object"] = np.clip(self.task.observe(data), -bound, bound).astype(np.float32)
+        return obs
+
+    # Copies for worker processes: the scene is rebuilt, the state carried over.
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            "options": self._options,
+            "spec": self.spec,
+            "state": self.integration_state(),
+            "memory": self.controller_memory(),
+            "progress": (self._steps, self._ended),
+            "random": (self._np_random, self._np_random_seed),
+        }
+
+    def __setstate__(self, stored: dict[str, Any]) -> None:
+        self.__init__(**stored["options"])
+        self.spec = stored["spec"]
+        self.restore(stored["state"], stored["memory"])
+        self._steps, self._ended = stored["progress"]
+        self._np_random, self._np_random_seed = stored["random"]
+
+
+_FAR = 5.0
+"""m; the tool never leaves this cube, wherever the base stands."""
+
+
+def _check(option: str, value: object, choices: Any) -> None:
+    if value not in choices:
+        raise OptionError(f"{option}={value!r} is unknown; choose from {list(choices)}")
+
+
+def _toolward(quat: Array) -> npt.NDArray[np.float32]:
+    """Return a tool's wxyz with x >= 0, the half-sphere of a tool pointing down."""
+    return (-quat if quat[1] < 0.0 else quat).astype(np.float32)

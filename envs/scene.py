@@ -1,0 +1,144 @@
+"""Compose arms, tools, table and a task's objects into one model."""
+
+import hashlib
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import numpy.typing as npt
+from scipy.spatial.transform import RigidTransform
+
+from kinematics import Side
+from kinematics.frames import pose, quat_wxyz
+
+from .errors import ModelError
+from .robots import FRANKA_HAND, MODELS, PANDA, ArmSpec, GripperSpec
+
+TIMESTEP = 1.0 / 600.0
+"""s; 200, 100, 60, 50, 30, 25 and 20 Hz are whole numbers of it."""
+USERDATA = 8
+"""Floats of ``MjData.userdata`` for task counters, so that a restored state restores them."""
+HAND = "hand/"
+OBJECT = "task/"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mount:
+    """Say which robot stands where."""
+
+    arm: ArmSpec = PANDA
+    gripper: GripperSpec = FRANKA_HAND
+    T_world_base: RigidTransform = field(default_factory=lambda: pose((0.0, 0.0, 0.0)))
+
+
+def load(path: Path) -> mujoco.MjSpec:
+    """Read an MJCF file from text, so that the path may hold any letters on any system."""
+    try:
+        return mujoco.MjSpec.from_string(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelError(f"cannot load model {path}: {error}") from error
+
+
+def attach(
+    spec: mujoco.MjSpec,
+    child: mujoco.MjSpec,
+    root: str,
+    prefix: str,
+    T_world_root: RigidTransform | None = None,
+) -> mujoco.MjsBody:
+    """Hang a child's root body, prefixed, into the world of ``spec``."""
+    placed = pose((0.0, 0.0, 0.0)) if T_world_root is None else T_world_root
+    frame = spec.worldbody.add_frame(pos=placed.translation, quat=quat_wxyz(placed))
+    return frame.attach_body(child.body(root), prefix, "")
+
+
+def attach_robot(spec: mujoco.MjSpec, side: Side, mount: Mount) -> None:
+    """Hang one arm with its tool into ``spec``, as ``right/...`` and ``right/hand/...``."""
+    attach(spec, load(mount.arm.mjcf), mount.arm.root, side.prefix, mount.T_world_base)
+    flange = spec.site(side.prefix + mount.arm.flange)
+    tool = load(mount.gripper.mjcf)
+    flange.attach_body(tool.body(mount.gripper.root), side.prefix + HAND, "")
+
+
+def _attach_all(mounts: Mapping[Side, Mount], objects: Iterable[str]) -> mujoco.MjSpec:
+    spec = load(MODELS / "arena" / "arena.xml")
+    attach(spec, load(MODELS / "table" / "table.xml"), "table", "scene/")
+    for side, mount in mounts.items():
+        attach_robot(spec, side, mount)
+    for name in objects:
+        attach(spec, load(MODELS / name / f"{name}.xml"), name, OBJECT)
+    # Attached keyframes come out filled with zeros for the other parts: make one for the whole.
+    for key in list(spec.keys):
+        spec.delete(key)
+    spec.nuserdata = USERDATA
+    return spec
+
+
+def _add_home(spec: mujoco.MjSpec, model: mujoco.MjModel, mounts: Mapping[Side, Mount]) -> None:
+    qpos, ctrl = np.array(model.qpos0), np.zeros(model.nu)
+    for side, mount in mounts.items():
+        for name, angle in zip(mount.arm.joints, mount.arm.home, strict=True):
+            qpos[model.joint(side.prefix + name).qposadr] = angle
+            ctrl[model.actuator(side.prefix + name).id] = angle
+        for name in mount.gripper.joints:
+            qpos[model.joint(side.prefix + HAND + name).qposadr] = mount.gripper.stroke
+        ctrl[model.actuator(side.prefix + HAND + mount.gripper.actuator).id] = mount.gripper.stroke
+    spec.add_key(name="home", qpos=qpos, ctrl=ctrl)
+
+
+def compose(mounts: Mapping[Side, Mount], objects: Iterable[str] = ()) -> mujoco.MjModel:
+    """Return the model of arms, table and named objects, with one ``home`` keyframe.
+
+    ``objects`` name folders of ``models/``; their bodies appear as ``task/<name>``. Raises
+    ModelError for whatever MuJoCo warns of, such as options lost while attaching.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            spec = _attach_all(mounts, objects)
+            _add_home(spec, spec.compile(), mounts)
+            return spec.compile()
+        except (UserWarning, ValueError) as error:
+            raise ModelError(f"cannot compose {list(mounts)} with {objects}: {error}") from error
+
+
+def compose_arm(side: Side, mount: Mount) -> mujoco.MjModel:
+    """Return one arm with its tool and nothing else: no geoms, joints of the arm only.
+
+    The model for kinematics: the names are those of the whole scene.
+    """
+    spec = load(MODELS / "arena" / "arena.xml")
+    attach_robot(spec, side, mount)
+    keep = {side.prefix + name for name in mount.arm.joints}
+    doomed = [*spec.geoms, *spec.actuators, *spec.equalities, *spec.tendons, *spec.excludes]
+    doomed += [*spec.keys, *spec.cameras, *spec.lights]
+    doomed += [joint for joint in spec.joints if joint.name not in keep]
+    for element in doomed:
+        spec.delete(element)
+    return spec.compile()
+
+
+def model_bytes(model: mujoco.MjModel) -> bytes:
+    """Return the compiled model as MuJoCo's binary form."""
+    buffer = np.zeros(mujoco.mj_sizeModel(model), np.uint8)
+    mujoco.mj_saveModel(model, None, buffer)
+    return buffer.tobytes()
+
+
+def sha256(data: bytes) -> str:
+    """Return the hexadecimal SHA-256 of ``data``."""
+    return hashlib.sha256(data).hexdigest()
+
+
+STATE = mujoco.mjtState.mjSTATE_INTEGRATION
+"""Everything that the next step depends on."""
+
+
+def get_state(model: mujoco.MjModel, data: mujoco.MjData) -> npt.NDArray[np.float64]:
+    """Return the integration state (D,)."""
+    state = np.empty(mujoco.mj_stateSize(model, int(STATE)))
+    mujoco.mj_getState(model, data, state, int(STATE))
+    return state

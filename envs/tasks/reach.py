@@ -1,0 +1,69 @@
+"""Touch a marker in the air with the tool centre."""
+
+from collections.abc import Mapping
+
+import mujoco
+import numpy as np
+
+from kinematics import EndEffectorTarget, Side, Waypoint
+from kinematics.frames import Array
+from kinematics.names import named_id
+
+from ..scene import OBJECT
+from .base import Task, TaskArm
+
+
+class Reach(Task):
+    """Bring the right tool centre within 20 mm of the green marker and stay there."""
+
+    name = "reach"
+    instruction = "Move the gripper to the green marker and hold it there."
+    objects = ("target",)
+    time_limit_s = 10.0
+    hold_s = 0.2
+    object_names = (
+        "target_x", "target_y", "target_z",
+        "tool_to_target_x", "tool_to_target_y", "tool_to_target_z",
+    )  # fmt: skip
+    tolerance = 0.02
+    """m; the marker's radius."""
+    lower = np.array([0.35, -0.25, 0.05])
+    upper = np.array([0.65, 0.25, 0.45])
+    """m; reachable with the tool pointing down."""
+
+    def __init__(self, model: mujoco.MjModel, arms: Mapping[Side, TaskArm]) -> None:
+        super().__init__(model, arms)
+        body = named_id(model, mujoco.mjtObj.mjOBJ_BODY, OBJECT + "target")
+        self._mocap = int(model.body_mocapid[body])
+        self._site = arms[Side.RIGHT].site
+
+    def reset(self, data: mujoco.MjData, rng: np.random.Generator) -> None:
+        """Put the marker anywhere in the box."""
+        data.mocap_pos[self._mocap] = rng.uniform(self.lower, self.upper)
+
+    def _offset(self, data: mujoco.MjData) -> Array:
+        return data.mocap_pos[self._mocap] - data.site_xpos[self._site]
+
+    def observe(self, data: mujoco.MjData) -> Array:
+        """Return the marker's position and its offset from the tool, (6,) [m], world."""
+        return np.concatenate([data.mocap_pos[self._mocap], self._offset(data)])
+
+    def condition(self, data: mujoco.MjData) -> bool:
+        """Return whether the tool centre is at the marker."""
+        return mujoco.mju_norm3(self._offset(data)) < self.tolerance
+
+    def shaped_reward(self, data: mujoco.MjData) -> float:
+        """Return 1 - tanh(5 d): half at 11 cm."""
+        return float(1.0 - np.tanh(5.0 * mujoco.mju_norm3(self._offset(data))))
+
+    def guide(
+        self, data: mujoco.MjData, tools: Mapping[Side, EndEffectorTarget]
+    ) -> list[Waypoint]:
+        """Go straight there, keeping the tool's orientation."""
+        if self.success(data):
+            return []
+        tool = tools[Side.RIGHT]
+        target = EndEffectorTarget(
+            Side.RIGHT, data.mocap_pos[self._mocap], tool.quat_wxyz, tool.closure
+        )
+        return [Waypoint(target, tolerance_m=self.tolerance / 2, tolerance_rad=0.5)]
