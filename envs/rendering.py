@@ -125,6 +125,7 @@ class OffscreenRenderer:
             self._scene.flags[int(flag)] = shadows
         self._option = _visible_parts()
         self._camera = mujoco.MjvCamera()
+        self._cameras = [model.camera(i).name for i in range(model.ncam)]
         _refuse_fork()
         self._context = _build_context(self._rect.width, self._rect.height)
         self._resources = self._upload()
@@ -220,11 +221,11 @@ class OffscreenRenderer:
 
     def _camera_id(self, camera: str | int) -> int:
         """Return the id of ``camera``; raise RenderingError with the names there are."""
-        names = [self._model.camera(i).name for i in range(self._model.ncam)]
+        names = self._cameras
         if isinstance(camera, str):
             if camera in names:
                 return names.index(camera)
-        elif -1 <= camera < self._model.ncam:
+        elif -1 <= camera < len(names):
             return int(camera)
         choices = ", ".join(f"{i} {name!r}" for i, name in enumerate(names)) or "none in the model"
         raise RenderingError(f"no camera {camera!r}; cameras: {choices}; -1 is the free camera")

@@ -35,6 +35,7 @@ _STATE = mujoco.mjtState.mjSTATE_INTEGRATION
 _FIX = "Run with --no-viewer, or " + (
     "under mjpython." if sys.platform == "darwin" else "set DISPLAY to a screen you may use."
 )
+_GUARD = 'A script that opens a viewer needs `if __name__ == "__main__":`.'
 
 
 class _NewestState:
@@ -55,7 +56,7 @@ class _NewestState:
 
     def _map(self) -> None:
         """Lay an array over the shared memory, so that writing is one copy."""
-        self._view = np.frombuffer(self._state, np.float64)
+        self._view = np.frombuffer(memoryview(self._state), np.float64)
 
     def __getstate__(self) -> tuple[Any, Any, Any]:
         """Return the shared parts, which only a process being spawned can receive."""
@@ -107,13 +108,14 @@ class ViewerProcess:
 
         Raises ViewerError if the window does not open, saying why and what to do.
         """
+        camera_id = _camera_id(model, camera)
         self._size = mujoco.mj_stateSize(model, int(_STATE))
         self._newest = _NewestState(self._size)
         context = multiprocessing.get_context("spawn")
         self._link, remote = context.Pipe()
         self._process = context.Process(
             target=_run,
-            args=(remote, model, self._newest, _camera_id(model, camera), panels),
+            args=(remote, model, self._newest, camera_id, panels),
             name="viewer",
             daemon=True,  # a forgotten close() must not keep this process from ending
         )
@@ -182,7 +184,7 @@ class ViewerProcess:
         try:
             self._process.start()
         except OSError as e:  # also a broken pipe: it ended before it had read the model
-            raise ViewerError(f"cannot start the viewer's process: {e}. {_FIX}") from e
+            raise ViewerError(f"cannot start the viewer's process: {e}. {_GUARD} {_FIX}") from e
 
     def _await_window(self, timeout_s: float) -> None:
         """Wait for the process's report; raise ViewerError unless it says that all is well."""
@@ -194,7 +196,7 @@ class ViewerProcess:
             self._process.join(1.0)
             raise ViewerError(
                 f"the viewer's process ended with code {self._process.exitcode} before its window "
-                'opened. A script that opens a viewer needs `if __name__ == "__main__":`. ' + _FIX
+                f"opened. {_GUARD} {_FIX}"
             ) from e
         if failure:
             raise ViewerError(f"the viewer's window did not open: {failure}. {_FIX}")
@@ -223,19 +225,25 @@ def _run(
     try:
         window = _open_window(model, data, panels)
     except (gl_context.ContextError, RuntimeError, mujoco.FatalError) as e:
-        link.send(str(e))
+        _report(link, str(e))
         return
     if camera >= 0:
         with window.lock():
             window.cam.type = int(mujoco.mjtCamera.mjCAMERA_FIXED)
             window.cam.fixedcamid = camera
     window.sync()
-    link.send("")
+    _report(link, "")
     _show_until_the_end(link, window, model, data, newest)
     window.close()
     for thread in threading.enumerate():
         if thread is not threading.current_thread():
             thread.join(1.0)  # the drawing thread; ending the process under it would crash
+
+
+def _report(link: Connection, failure: str) -> None:
+    """Tell the parent that the window stands (empty) or why not, if it still listens."""
+    with contextlib.suppress(OSError):
+        link.send(failure)
 
 
 def _show_until_the_end(
