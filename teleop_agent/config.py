@@ -1,0 +1,61 @@
+"""All settings of the agent in one value that goes into an episode's file."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+from .buttons import ButtonConfig
+from .clutch import ClutchConfig
+from .errors import TeleopError
+from .filters import (
+    ExponentialConfig,
+    KalmanConfig,
+    KalmanFilter,
+    LowPassFilter,
+    OneEuroConfig,
+    PoseFilter,
+)
+from .gripper import GripperConfig
+from .guard import GuardConfig
+from .stamps import StampConfig
+
+FilterName = Literal["kalman", "one_euro", "exponential"]
+
+
+@dataclass(frozen=True, slots=True)
+class TeleopConfig:
+    """Configure the agent; ``dataclasses.asdict`` gives JSON types."""
+
+    filter: FilterName = "kalman"
+    """Aligned to the control instants, the Kalman filter has a quarter of the others' jerk."""
+    facing_yaw: float | None = None
+    """Operator's facing, left of tracking's -z [rad]; None takes the head's at first engagement."""
+    stamps: StampConfig = field(default_factory=StampConfig)
+    guard: GuardConfig = field(default_factory=GuardConfig)
+    clutch: ClutchConfig = field(default_factory=ClutchConfig)
+    gripper: GripperConfig = field(default_factory=GripperConfig)
+    buttons: ButtonConfig = field(default_factory=ButtonConfig)
+    kalman: KalmanConfig = field(default_factory=KalmanConfig)
+    one_euro: OneEuroConfig = field(default_factory=OneEuroConfig)
+    exponential: ExponentialConfig = field(default_factory=ExponentialConfig)
+    accepted_tolerance: float = 1e-6
+    """m and rad by which the accepted target may differ from the one sent before the anchor
+    slides: ten times the rounding of a float32 action, a thousandth of what a hand can feel."""
+
+    def __post_init__(self) -> None:
+        if self.filter not in ("kalman", "one_euro", "exponential"):
+            raise TeleopError(
+                f"unknown filter {self.filter!r}; choose kalman, one_euro or exponential"
+            )
+        if self.facing_yaw is not None and not math.isfinite(self.facing_yaw):
+            raise TeleopError(f"facing_yaw must be finite, got {self.facing_yaw}")
+        if not 0.0 < self.accepted_tolerance < 0.01:
+            raise TeleopError(
+                f"accepted_tolerance must be within (0, 0.01), got {self.accepted_tolerance}"
+            )
+
+    def make_filter(self) -> PoseFilter:
+        """Return a new filter of the chosen kind."""
+        if self.filter == "kalman":
+            return KalmanFilter(self.kalman)
+        return LowPassFilter(self.one_euro if self.filter == "one_euro" else self.exponential)

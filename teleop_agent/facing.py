@@ -1,0 +1,59 @@
+"""Know which way the operator faces: the turn between tracking and world."""
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from kinematics.errors import KinematicsError
+from kinematics.frames import Array, facing_yaw, world_from_tracking
+
+from .frame import TrackedPose
+from .guard import GuardConfig, pose_fault
+from .reasons import Reason
+from .turns import orthonormalise
+
+
+class Facing:
+    """Hold the yaw that the operator's forward has in tracking; only `take` changes it.
+
+    The head is looked at when asked and never in between, so turning it moves nothing.
+    """
+
+    def __init__(self, yaw: float | None = None, guard: GuardConfig | None = None) -> None:
+        self._tolerance = (guard or GuardConfig()).rigid_tolerance
+        self._yaw = yaw
+        self._set_matrix(yaw or 0.0)
+
+    @property
+    def yaw(self) -> float | None:
+        """Return the yaw about tracking +y, left of -z [rad]; None while unknown."""
+        return self._yaw
+
+    @property
+    def R_world_tracking(self) -> Array:
+        """Return the rotation (3, 3) from tracking to world; for yaw 0 while that is unknown."""
+        return self._matrix
+
+    @property
+    def T_world_tracking(self) -> Array:
+        """Return ``R_world_tracking`` as (4, 4), read-only. The origins coincide: only the hand's
+        motion since engagement counts, so that nothing depends on where tracking has its origin."""
+        return self._transform
+
+    def take(self, head: TrackedPose) -> Reason | None:
+        """Take the head's yaw as the facing; return why not if its pose cannot tell it."""
+        fault = pose_fault(head, self._tolerance)
+        if fault is not None:
+            return fault
+        turn = Rotation.from_matrix(orthonormalise(head.matrix[:, :3]), assume_valid=True)
+        try:
+            self._yaw = facing_yaw(turn)
+        except KinematicsError:
+            return Reason.GAZE_VERTICAL
+        self._set_matrix(self._yaw)
+        return None
+
+    def _set_matrix(self, yaw: float) -> None:
+        self._transform = np.eye(4)
+        self._transform[:3, :3] = world_from_tracking(yaw).as_matrix()
+        self._transform.flags.writeable = False
+        self._matrix = self._transform[:3, :3]
