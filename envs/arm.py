@@ -164,7 +164,8 @@ class ArmController:
         self._accept(data, position, quat)
         self._postures[0] = self.ik.q
         previous = self.ik.velocity
-        tick = self._track(start_p, start_q, self.position, self.quat)
+        self._track(start_p, start_q, self.position, self.quat)
+        tick = self.ik.report()
         self._stay_in_reach(tick)
         self._write(self._postures, previous, closure, ctrl)
         return tick
@@ -188,18 +189,16 @@ class ArmController:
         self._write(np.stack([start, slow]), slow - start, closure, ctrl)
         self.position[:], self.quat[:] = self.ik.tool()
 
-    def _track(self, start_p: Array, start_q: Array, position: Array, quat: Array) -> IKTick:
+    def _track(self, start_p: Array, start_q: Array, position: Array, quat: Array) -> None:
         """Run the IK ticks of one control step along the straight way between two poses."""
         mujoco.mju_subQuat(self._turn, quat, start_q)
-        tick = self.ik.tick
         for k in range(1, self._ticks + 1):
             share = k / self._ticks
             self._between[:] = start_q
             mujoco.mju_quatIntegrate(self._between, self._turn, share)
             point = start_p + share * (position - start_p)
-            tick = self.ik.step(point, self._between, self._tick_time)
+            self.ik.step(point, self._between, self._tick_time)
             self._postures[k] = self.ik.q
-        return tick
 
     def _write(self, postures: Array, previous: Array, closure: float, ctrl: Array) -> None:
         self.closure = closure

@@ -64,19 +64,17 @@ class IKConfig:
             raise KinematicsError("IKConfig.damping and nullspace_damping must be > 0")
 
 
+@dataclass(slots=True)
 class IKTick:
-    """Hold the outcome of one tick; the solver reuses one object, so read it before the next."""
+    """Hold what the last tick left over."""
 
-    __slots__ = ("limited", "position_error", "rotation_error", "status")
-
-    def __init__(self) -> None:
-        self.status = IKStatus.CONVERGED
-        self.position_error = 0.0
-        """Distance of the new posture's tool from the target [m]."""
-        self.rotation_error = 0.0
-        """Angle of the new posture's tool from the target [rad]."""
-        self.limited = False
-        """A joint's range or speed limit acted."""
+    status: IKStatus = IKStatus.CONVERGED
+    position_error: float = 0.0
+    """Distance of the posture's tool from the target [m]."""
+    rotation_error: float = 0.0
+    """Angle of the posture's tool from the target [rad]."""
+    limited: bool = False
+    """A joint's range or speed limit acted."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,27 +136,33 @@ class ArmIK:
             raise KinematicsError(f"velocity_limits must be {n} positive rad/s")
         if self.rest.shape != (n,):
             raise KinematicsError(f"rest must have {n} joint positions, got {self.rest.shape}")
-        self.tick = IKTick()
         self._allocate(n)
         self.reset()
 
     def _allocate(self, n: int) -> None:
-        nv = self._model.nv
-        self._jac_full = np.zeros((6, nv))
-        self._jac = np.zeros((6, n))
-        self._all_dofs = np.array_equal(self._dof_adr, np.arange(nv))
-        self._error, self._local = np.zeros(6), np.zeros(3)
+        """Make the buffers and views that a tick works in, so that it allocates nothing."""
+        model, data = self._model, self._data
+        self._site_p, self._site_m = data.site_xpos[self._site], data.site_xmat[self._site]
+        self._site_q, self._local = np.zeros(4), np.zeros(3)
+        self._target_p, self._target_q = np.zeros(3), np.zeros(4)
+        self._error = np.zeros(6)
+        self._error_p, self._error_r = self._error[:3], self._error[3:]
+        self._size = 0.0
+        self._jac_full = np.zeros((6, model.nv))
+        self._jac_p, self._jac_r = self._jac_full[:3], self._jac_full[3:]
+        whole = np.array_equal(self._dof_adr, np.arange(model.nv))
+        self._jac = self._jac_full if whole else np.zeros((6, n))
         self._hessian, self._gradient = np.zeros((n, n)), np.zeros(n)
         self._diagonal = self._hessian.reshape(-1)[:: n + 1]
-        self._task, self._task_diagonal = np.zeros((6, 6)), np.zeros(6)
+        self._task = np.zeros((6, 6))
         self._task_diagonal = self._task.reshape(-1)[::7]
-        self._six, self._null = np.zeros(6), np.zeros(n)
+        self._six, self._null, self._smooth = np.zeros(6), np.zeros(n), np.zeros(n)
         self._box_lower, self._box_upper = np.zeros(n), np.zeros(n)
         self._factor = np.zeros(n * (n + 7))
         self._free = np.zeros(n, dtype=np.int32)
-        self._step, self._previous, self._wish = np.zeros(n), np.zeros(n), np.zeros(n)
-        self._q = np.zeros(n)
-        self._target_p, self._target_q, self._site_q = np.zeros(3), np.zeros(4), np.zeros(4)
+        self._q, self._step, self._previous = np.zeros(n), np.zeros(n), np.zeros(n)
+        self._dt, self._reach, self._back = 0.0, np.zeros(n), np.zeros(n)
+        self._outside, self._limited = False, False
 
     @property
     def q(self) -> Array:
@@ -183,12 +187,13 @@ class ArmIK:
         self._q[:] = posture
         self._previous[:] = 0.0 if increment is None else np.asarray(increment, dtype=np.float64)
         self._step[:] = 0.0
+        self._outside = bool(np.any(self._q < self.lower) or np.any(self._q > self.upper))
         self._refresh()
 
     def tool(self) -> tuple[Array, Array]:
         """Return the commanded posture's tool position (3,) [m] and wxyz quaternion (4,)."""
-        mujoco.mju_mat2Quat(self._site_q, self._data.site_xmat[self._site])
-        return self._data.site_xpos[self._site].copy(), self._site_q.copy()
+        mujoco.mju_mat2Quat(self._site_q, self._site_m)
+        return self._site_p.copy(), self._site_q.copy()
 
     def forward(self, q: npt.ArrayLike) -> tuple[Array, Array]:
         """Return the tool's position (3,) [m] and quaternion (4,) at ``q``, changing nothing."""
@@ -198,29 +203,47 @@ class ArmIK:
         self._refresh()
         return result
 
-    def step(self, position: Array, quat: Array, dt: float) -> IKTick:
+    def step(self, position: Array, quat: Array, dt: float) -> None:
         """Move the posture by one tick of ``dt`` [s] toward a tool pose in the model's world.
 
-        ``position`` (3,) [m], ``quat`` (4,) wxyz. Returns ``self.tick``. The posture never leaves
-        the joint ranges (from outside it returns at the speed limit) nor exceeds the speeds.
+        ``position`` (3,) [m], ``quat`` (4,) wxyz. The posture never leaves the joint ranges (from
+        outside it returns at the speed limit) nor exceeds the speeds. ``report`` tells how it went.
         """
         config = self.config
         self._target_p[:] = position
         self._target_q[:] = quat
+        if dt != self._dt:
+            self._dt, self._reach = dt, self.velocity_limits * dt
+            self._back = -self._reach
         self._measure()
-        before = mujoco.mju_norm(self._error)
-        self._linearise(config.damping + config.smoothness + config.error_damping * before**2)
-        np.multiply(self._previous, config.smoothness, out=self._wish)
-        self._gradient -= self._wish
-        self._add_posture(config.posture)
-        np.multiply(self.velocity_limits, dt, out=self._wish)
-        self._solve_box(self._wish)
+        self._size = size = mujoco.mju_norm(self._error)
+        self._linearise(
+            config.damping + config.smoothness + config.error_damping * size * size + config.posture
+        )
+        self._lean(config.posture * config.posture_gain)
+        mujoco.mju_mulMatTVec(self._gradient, self._jac, self._six)
+        np.multiply(self._previous, config.smoothness, out=self._smooth)
+        np.subtract(self._gradient, self._smooth, out=self._gradient)
+        np.subtract(self._gradient, self._null, out=self._gradient)
+        self._solve_box()
         self._previous[:] = self._step
-        self._q += self._step
+        np.add(self._q, self._step, out=self._q)
         self._refresh()
+
+    def report(self) -> IKTick:
+        """Return how the last tick went, measured against its target."""
+        before = self._size
         self._measure()
-        self._report(before)
-        return self.tick
+        config = self.config
+        position_error = mujoco.mju_norm3(self._error_p)
+        rotation_error = mujoco.mju_norm3(self._error_r)
+        if position_error <= config.tolerance_m and rotation_error <= config.tolerance_rad:
+            status = IKStatus.CONVERGED
+        elif mujoco.mju_norm(self._error) > _STALLED * before:
+            status = IKStatus.UNREACHABLE
+        else:
+            status = IKStatus.LIMITED
+        return IKTick(status, position_error, rotation_error, self._limited)
 
     def solve(
         self,
@@ -238,11 +261,13 @@ class ArmIK:
         postures drawn by ``rng`` (seeded 0 by default, so that the same call gives the same
         answer). Leaves the commanded posture as it was.
         """
-        kept_q, kept_previous = self._q.copy(), self._previous.copy()
+        kept, increment = self.q, self.velocity
         draw = rng or np.random.default_rng(0)
         start = self.rest if seed is None else np.asarray(seed, dtype=np.float64)
         self._target_p[:] = np.asarray(position, dtype=np.float64)
         self._target_q[:] = np.asarray(quat, dtype=np.float64)
+        self._dt, self._reach = 0.0, np.full(len(self._q), _LONGEST_STEP)
+        self._back = -self._reach
         best = self._descend(np.clip(start, self.lower, self.upper), iterations)
         for _ in range(restarts):
             if best.ok:
@@ -252,9 +277,7 @@ class ArmIK:
                 best.position_error + best.rotation_error
             ):
                 best = trial
-        self._q[:], self._previous[:] = kept_q, kept_previous
-        self._step[:] = 0.0
-        self._refresh()
+        self.reset(kept, increment)
         return best
 
     # Inside a tick: no @, no numpy.linalg, no scipy.
@@ -264,76 +287,62 @@ class ArmIK:
         mujoco.mj_kinematics(self._model, self._data)
 
     def _measure(self) -> None:
-        """Set the error (6,) of the posture's tool: position [m], rotation vector [rad], world."""
-        np.subtract(self._target_p, self._data.site_xpos[self._site], out=self._error[:3])
-        mujoco.mju_mat2Quat(self._site_q, self._data.site_xmat[self._site])
-        mujoco.mju_subQuat(self._local, self._target_q, self._site_q)
-        mujoco.mju_rotVecQuat(self._error[3:], self._local, self._site_q)
+        """Set the error (6,), tool minus target: position [m], rotation vector [rad], world."""
+        np.subtract(self._site_p, self._target_p, out=self._error_p)
+        mujoco.mju_mat2Quat(self._site_q, self._site_m)
+        mujoco.mju_subQuat(self._local, self._site_q, self._target_q)
+        mujoco.mju_rotVecQuat(self._error_r, self._local, self._target_q)
 
     def _linearise(self, diagonal: float) -> None:
+        """Set the Jacobian and J'J plus a diagonal."""
         mujoco.mj_comPos(self._model, self._data)
-        full = self._jac_full
-        mujoco.mj_jacSite(self._model, self._data, full[:3], full[3:], self._site)
-        if self._all_dofs:
-            self._jac = full
-        else:
-            np.take(full, self._dof_adr, axis=1, out=self._jac)
+        mujoco.mj_jacSite(self._model, self._data, self._jac_p, self._jac_r, self._site)
+        if self._jac is not self._jac_full:
+            np.take(self._jac_full, self._dof_adr, axis=1, out=self._jac)
         mujoco.mju_mulMatTMat(self._hessian, self._jac, self._jac)
         self._diagonal += diagonal
-        mujoco.mju_mulMatTVec(self._gradient, self._jac, self._error)
-        np.negative(self._gradient, out=self._gradient)
 
-    def _add_posture(self, weight: float) -> None:
-        """Ask, in the null space, for a small step toward the rest posture."""
-        np.subtract(self.rest, self._q, out=self._null)
-        self._null *= self.config.posture_gain
+    def _lean(self, weight: float) -> None:
+        """Set the pull (n,) to the rest posture, and the error less what the pull does to it.
+
+        With d the pull and z = (J J' + damping)^-1 J d, the null space's share is d - J' z, so the
+        gradient of error and posture together is J' (error + z) - d: ``_six`` and ``_null``.
+        """
+        null, six = self._null, self._six
+        np.subtract(self.rest, self._q, out=null)
+        np.multiply(null, weight, out=null)
         mujoco.mju_mulMatMatT(self._task, self._jac, self._jac)
         self._task_diagonal += self.config.nullspace_damping
         mujoco.mju_cholFactor(self._task, 0.0)
-        mujoco.mju_mulMatVec(self._six, self._jac, self._null)
-        mujoco.mju_cholSolve(self._six, self._task, self._six)
-        mujoco.mju_mulMatTVec(self._wish, self._jac, self._six)
-        self._null -= self._wish
-        self._null *= weight
-        self._gradient -= self._null
-        self._diagonal += weight
+        mujoco.mju_mulMatVec(six, self._jac, null)
+        mujoco.mju_cholSolve(six, self._task, six)
+        np.add(six, self._error, out=six)
 
-    def _solve_box(self, reach: Array) -> None:
-        """Minimise over the ranges and ``|dq| <= reach`` (n,) into ``_step``."""
+    def _solve_box(self) -> None:
+        """Minimise over the ranges and the reach (n,) of one step into ``_step``."""
         lower, upper = self._box_lower, self._box_upper
         np.subtract(self.lower, self._q, out=lower)
         np.subtract(self.upper, self._q, out=upper)
-        np.clip(lower, -reach, reach, out=lower)
-        np.clip(upper, -reach, reach, out=upper)
-        # A posture outside its range by more than one step leaves no room: go back at full speed.
-        np.maximum(upper, lower + _SLIVER, out=upper)
+        np.maximum(lower, self._back, out=lower)
+        np.minimum(upper, self._reach, out=upper)
+        if self._outside:
+            # Beyond its range by more than one step a joint has no room: back at full speed. The
+            # solver wants lower < upper.
+            np.minimum(lower, self._reach - _SLIVER, out=lower)
+            np.maximum(upper, lower + _SLIVER, out=upper)
         rank = mujoco.mju_boxQP(
             self._step, self._factor, self._free, self._hessian, self._gradient, lower, upper
         )
         if rank < 0:
             raise KinematicsError(f"box QP failed for posture {self._q}; target {self._target_p}")
-        self.tick.limited = rank < len(self._step)
-
-    def _report(self, before: float) -> None:
-        tick, config = self.tick, self.config
-        tick.position_error = mujoco.mju_norm3(self._error[:3])
-        tick.rotation_error = mujoco.mju_norm3(self._error[3:])
-        if (
-            tick.position_error <= config.tolerance_m
-            and tick.rotation_error <= config.tolerance_rad
-        ):
-            tick.status = IKStatus.CONVERGED
-        elif mujoco.mju_norm(self._error) > _STALLED * before:
-            tick.status = IKStatus.UNREACHABLE
-        else:
-            tick.status = IKStatus.LIMITED
+        self._limited = rank < len(self._step)
 
     def _descend(self, start: Array, iterations: int) -> IKSolution:
         """Iterate from ``start`` with long steps until the target is met or nothing improves."""
         self._q[:] = start
         self._step[:] = 0.0
+        self._outside = False
         self._refresh()
-        reach = np.full(len(start), _LONGEST_STEP)
         config, done = self.config, 0
         for done in range(1, iterations + 1):
             self._measure()
@@ -341,19 +350,19 @@ class ArmIK:
             if size < 1e-9:
                 break
             self._linearise(config.damping + _SOLVE_ERROR_DAMPING * size**2)
-            self._solve_box(reach)
+            mujoco.mju_mulMatTVec(self._gradient, self._jac, self._error)
+            self._solve_box()
             self._q += self._step
             self._refresh()
             if mujoco.mju_norm(self._step) < 1e-9:
                 break
-        self._measure()
-        self._report(0.0)
-        tick = self.tick
+        self._size = 0.0
+        tick = self.report()
         return IKSolution(self.q, tick.status, tick.position_error, tick.rotation_error, done)
 
 
 _SLIVER = 1e-12
-"""rad; the box solver needs lower < upper."""
+"""rad; far below what a joint can show."""
 _STALLED = 0.999
 """A tick that removes less than a thousandth of the error has stalled."""
 _LONGEST_STEP = 0.5
