@@ -50,7 +50,7 @@ def partial_files(run_folder: Path) -> list[Path]:
 def demo_of(file: h5py.File, path: Path) -> str:
     """Return the name of the one demo that an episode's file holds."""
     data = group_at(file, schema.DATA)
-    names = [name for name in data if schema.demo_number(name) is not None]
+    names = [name for name in map(str, data) if schema.demo_number(name) is not None]
     if len(names) != 1:
         raise FileFormatError(f"{path} must hold one /data/demo_N, it holds {names}")
     return names[0]

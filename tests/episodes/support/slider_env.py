@@ -11,7 +11,7 @@ from gymnasium import spaces
 MJCF = """
 <mujoco model="slider">
   <option timestep="0.0016666666666666668" integrator="implicitfast" cone="elliptic"/>
-  <size nuserdata="3"/>
+  <size nuserdata="2"/>
   <visual><global offwidth="320" offheight="240"/></visual>
   <worldbody>
     <light pos="0 0 2"/>
@@ -37,7 +37,7 @@ GOAL_X = 0.2
 
 
 class SliderEnv(gym.Env[dict[str, np.ndarray], np.ndarray]):
-    """Push the cube past GOAL_X; ``userdata`` holds target, closure and the held counter."""
+    """Push the cube past GOAL_X; ``userdata`` holds the target and the held counter."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 50}  # noqa: RUF012
 
@@ -45,6 +45,7 @@ class SliderEnv(gym.Env[dict[str, np.ndarray], np.ndarray]):
         self.render_mode = render_mode
         self.model = mujoco.MjModel.from_xml_string(MJCF.replace('mass=".1"', f'mass="{mass}"'))
         self.data = mujoco.MjData(self.model)
+        self._closure = 0.0  # not in the state: no ctrl depends on it
         self.n_substeps = N_SUBSTEPS
         buffer = np.empty(mujoco.mj_sizeModel(self.model), np.uint8)
         mujoco.mj_saveModel(self.model, None, buffer)
@@ -62,6 +63,7 @@ class SliderEnv(gym.Env[dict[str, np.ndarray], np.ndarray]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         super().reset(seed=seed)
+        self._closure = 0.0
         mujoco.mj_resetData(self.model, self.data)
         self.data.qpos[1] += self.np_random.uniform(-0.02, 0.02)
         mujoco.mj_forward(self.model, self.data)
@@ -70,7 +72,7 @@ class SliderEnv(gym.Env[dict[str, np.ndarray], np.ndarray]):
     def step(self, action: np.ndarray):
         start = self.data.userdata[0]
         end = start + STEP_M * float(action[0])
-        self.data.userdata[1] = (float(action[1]) + 1.0) / 2.0
+        self._closure = (float(action[1]) + 1.0) / 2.0
         self.data.userdata[0] = end
         ctrl = start + (end - start) * np.arange(1, N_SUBSTEPS + 1)[:, None] / N_SUBSTEPS
         info = self.apply_ctrl(ctrl)
@@ -84,8 +86,8 @@ class SliderEnv(gym.Env[dict[str, np.ndarray], np.ndarray]):
         self.data.userdata[0] = ctrl[-1, 0]
         mujoco.mj_forward(self.model, self.data)
         beyond = self.data.body("cube").xpos[0] > GOAL_X
-        self.data.userdata[2] = self.data.userdata[2] + 1 if beyond else 0
-        return {"success": bool(self.data.userdata[2] >= 3)}
+        self.data.userdata[1] = self.data.userdata[1] + 1 if beyond else 0
+        return {"success": bool(self.data.userdata[1] >= 3)}
 
     def restore(self, state: np.ndarray) -> None:
         mujoco.mj_setState(self.model, self.data, state, INTEGRATION)
@@ -107,7 +109,7 @@ class SliderEnv(gym.Env[dict[str, np.ndarray], np.ndarray]):
             "robot0_target_quat": [0, 1, 0, 0],
             "robot0_joint_pos": self.data.qpos[:1],
             "robot0_joint_vel": self.data.qvel[:1],
-            "robot0_gripper_qpos": [0.08 * (1 - self.data.userdata[1])],
+            "robot0_gripper_qpos": [0.08 * (1 - self._closure)],
             "object": [*cube.xpos, *cube.xquat],
         }
         return {key: np.array(value, np.float32) for key, value in found.items()}
