@@ -8,7 +8,7 @@ from kinematics.frames import Array
 from .clutch import Clutch
 from .config import TeleopConfig
 from .limits import STILL, Clamp, Step, StepLimiter
-from .turns import norm, orthonormalise, turn_exp, turn_log, turn_matrix, turn_quat
+from .turns import norm, renormalised, turn_exp, turn_log, turn_matrix, turn_quat
 
 
 class ArmMapper:
@@ -60,7 +60,7 @@ class ArmMapper:
         self._last, clamps = self._limiter.limit(position, wanted, self._last)
         if clamps:
             self.clamps |= clamps
-            goal = position + self._last.move, orthonormalise(turn_exp(self._last.turn) @ turn)
+            goal = position + self._last.move, renormalised(turn_exp(self._last.turn) @ turn)
             self._clutch.anchor(*hand, *goal, self._clutch.scale)
         self._before, self._sent = (position, turn), goal
         return goal[0], turn_quat(goal[1])
@@ -82,7 +82,7 @@ class ArmMapper:
             return goal
         self.clamps |= Clamp.LEASH
         self._last = Step(position - self._before[0], turn_log(turn @ self._before[1].T))
-        goal = goal[0] + lost, orthonormalise(lost_turn @ goal[1])
+        goal = goal[0] + lost, renormalised(lost_turn @ goal[1])
         self._clutch.anchor(*hand, *goal, self._clutch.scale)
         return goal
 

@@ -9,7 +9,7 @@ from kinematics.frames import Array, facing_yaw, world_from_tracking
 from .frame import TrackedPose
 from .guard import GuardConfig, pose_fault
 from .reasons import Reason
-from .turns import orthonormalise
+from .turns import nearest_rotation
 
 
 class Facing:
@@ -44,7 +44,7 @@ class Facing:
         fault = pose_fault(head, self._tolerance)
         if fault is not None:
             return fault
-        turn = Rotation.from_matrix(orthonormalise(head.matrix[:, :3]), assume_valid=True)
+        turn = Rotation.from_matrix(nearest_rotation(head.matrix[:, :3]), assume_valid=True)
         try:
             self._yaw = facing_yaw(turn)
         except KinematicsError:

@@ -13,7 +13,7 @@ import numpy as np
 from kinematics.frames import Array
 
 from .errors import TeleopError
-from .turns import norm, orthonormalise, turn_exp, turn_log
+from .turns import norm, renormalised, turn_exp, turn_log
 
 NS = 1e-9
 MAX_GAP_NS = 250_000_000
@@ -114,7 +114,7 @@ class KalmanFilter:
         self._velocity = self._velocity + (beta / dt) * error
         turned = turn_exp(dt * self._rate) @ self._turn
         error = turn_log(turn @ turned.T)
-        self._turn = orthonormalise(turn_exp(alpha * error) @ turned)
+        self._turn = renormalised(turn_exp(alpha * error) @ turned)
         self._rate = self._rate + (beta / dt) * error
 
     def evaluate(self, t_ns: int) -> tuple[Array, Array]:
@@ -199,7 +199,7 @@ class LowPassFilter:
         self._raw_position, self._raw_turn = position, turn
         self._position = self._position + move * (position - self._position)
         error = turn_log(turn @ self._turn.T)
-        self._turn = orthonormalise(turn_exp(spin * error) @ self._turn)
+        self._turn = renormalised(turn_exp(spin * error) @ self._turn)
 
     def evaluate(self, t_ns: int) -> tuple[Array, Array]:
         """Return the newest estimate, whatever ``t_ns``."""

@@ -1,5 +1,6 @@
 """Let a pose through only if it can be the hand's."""
 
+import math
 from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from kinematics.frames import Array
 from .errors import TeleopError
 from .frame import TrackedPose
 from .reasons import Reason
-from .turns import norm, orthonormalise
+from .turns import nearest_rotation, norm
 
 NS = 1e-9
 _DEFAULT_POSE = np.eye(4)[:3]
@@ -130,7 +131,7 @@ class PoseGuard:
         self._matrix = pose.matrix
         self._changed_ns = self._still_since_ns = t_ns
         self._frozen = False
-        turn = orthonormalise(pose.matrix[:, :3])
+        turn = nearest_rotation(pose.matrix[:, :3])
         return self._take_new(Sample(t_ns, pose.matrix[:, 3], turn))
 
     def _take_same(self, sample: Sample, engaged: bool) -> Sample | Reason:
@@ -164,5 +165,5 @@ class PoseGuard:
         gap = gap_ns * NS
         if norm(sample.position - last.position) > self._config.max_speed * gap:
             return True
-        angle = np.arccos(np.clip((np.sum(last.turn * sample.turn) - 1.0) / 2.0, -1.0, 1.0))
-        return bool(angle > self._config.max_turn_rate * gap)
+        cosine = (float(np.vdot(last.turn, sample.turn)) - 1.0) / 2.0
+        return math.acos(min(max(cosine, -1.0), 1.0)) > self._config.max_turn_rate * gap
