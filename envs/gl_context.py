@@ -41,6 +41,7 @@ def build(backend: str, width: int, height: int) -> GLContext:
 
     Raises ContextError, whatever the backend raised.
     """
+    loaded = "OpenGL" in sys.modules
     try:
         if backend == "glfw":
             return _build_glfw(width, height)
@@ -48,7 +49,8 @@ def build(backend: str, width: int, height: int) -> GLContext:
         context.make_current()
         return context
     except failures() as e:
-        raise ContextError(_reason(e)) from e
+        early = " (OpenGL was loaded before, perhaps for another platform)" if loaded else ""
+        raise ContextError(_reason(e) + early) from e
 
 
 def failures() -> tuple[type[Exception], ...]:
