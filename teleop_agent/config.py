@@ -38,9 +38,11 @@ class TeleopConfig:
     kalman: KalmanConfig = field(default_factory=KalmanConfig)
     one_euro: OneEuroConfig = field(default_factory=OneEuroConfig)
     exponential: ExponentialConfig = field(default_factory=ExponentialConfig)
-    accepted_tolerance: float = 1e-6
+    accepted_tolerance: float = 1e-3
     """m and rad by which the accepted target may differ from the one sent before the anchor
-    slides: ten times the rounding of a float32 action, a thousandth of what a hand can feel."""
+    slides. Rounding of a float32 action (1e-8) and what the IK of a joint mode leaves for the next
+    step (1e-5) must not slide it, since the hand would lose that way in every step (1.7 mm in
+    8 s); a leash at a contact takes 10 mm. The target winds up by no more than this."""
 
     def __post_init__(self) -> None:
         if self.filter not in ("kalman", "one_euro", "exponential"):

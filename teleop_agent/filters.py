@@ -20,6 +20,10 @@ MAX_GAP_NS = 250_000_000
 """As the guard's: no estimate bridges the loss of a stream."""
 
 
+MAX_SLOPE_NS = 25_000_000
+"""Two samples at 90 Hz, as far as the Kalman filter reaches past its newest."""
+
+
 class PoseFilter(Protocol):
     """Estimate a pose from samples; positions (3,) [m], rotations as matrices (3, 3)."""
 
@@ -163,10 +167,10 @@ class OneEuroConfig:
 
 
 class LowPassFilter:
-    """Follow the samples with a first-order low-pass; tells the newest estimate, held.
+    """Follow the samples with a first-order low-pass; One-Euro's cutoff changes, exponential's not.
 
-    One-Euro and the exponential filter are this with a changing and a fixed cutoff. Held values
-    beat against the control rate, which is why neither is the default.
+    Between samples the estimate goes on along its last slope. Held instead, it would beat against
+    the control rate: 23 m/s2 in a steady 0.2 m/s drag at 200 Hz, more than an arm may have.
     """
 
     def __init__(self, config: "OneEuroConfig | ExponentialConfig") -> None:
@@ -192,18 +196,22 @@ class LowPassFilter:
             self._position = self._raw_position = position
             self._turn = self._raw_turn = turn
             self._velocity, self._rate = np.zeros(3), np.zeros(3)
+            self._slope, self._turn_slope = np.zeros(3), np.zeros(3)
             return
         dt = (t_ns - self._t_ns) * NS
         self._t_ns = t_ns
         move, spin = self._shares(dt, position, turn)
         self._raw_position, self._raw_turn = position, turn
-        self._position = self._position + move * (position - self._position)
-        error = turn_log(turn @ self._turn.T)
-        self._turn = renormalised(turn_exp(spin * error) @ self._turn)
+        change = move * (position - self._position)
+        turned = spin * turn_log(turn @ self._turn.T)
+        self._position = self._position + change
+        self._turn = renormalised(turn_exp(turned) @ self._turn)
+        self._slope, self._turn_slope = change / dt, turned / dt
 
     def evaluate(self, t_ns: int) -> tuple[Array, Array]:
-        """Return the newest estimate, whatever ``t_ns``."""
-        return self._position, self._turn
+        """Return position and rotation at ``t_ns``, at most ``MAX_SLOPE_NS`` past the newest."""
+        dt = min(max(t_ns - self._t_ns, 0), MAX_SLOPE_NS) * NS
+        return self._position + dt * self._slope, turn_exp(dt * self._turn_slope) @ self._turn
 
     def _shares(self, dt: float, position: Array, turn: Array) -> tuple[float, float]:
         config = self._config
