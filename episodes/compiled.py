@@ -48,11 +48,17 @@ def model_path(run_folder: Path, sha256: str) -> Path:
     return run_folder / schema.MODELS_DIR / f"{sha256}.mjb"
 
 
-def load_model(path: Path) -> mujoco.MjModel:
-    """Load a stored model after checking that its bytes have the hash in its name."""
+def read_model(path: Path) -> bytes:
+    """Return a stored model's bytes after checking that they have the hash in its name."""
     data = path.read_bytes()
     if hashlib.sha256(data).hexdigest() != path.stem:
         raise FileFormatError(f"{path} is damaged: its content does not have the hash in its name")
+    return data
+
+
+def load_model(path: Path) -> mujoco.MjModel:
+    """Load a stored model, checked; FileFormatError when another MuJoCo compiled it."""
+    data = read_model(path)
     try:
         # From memory: MuJoCo's own file calls do not take every path on every system.
         return mujoco.MjModel.from_binary_path("model.mjb", {"model.mjb": data})

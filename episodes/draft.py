@@ -86,6 +86,8 @@ class Draft:
         for side, hand in row.hands.items():
             if hand.joint_target.shape != first.hands[side].joint_target.shape:
                 raise RecordError(f"joint_target of {side} changed its length in row {at}")
+        if row.controller_memory.shape != first.controller_memory.shape:
+            raise RecordError(f"controller_memory changed its length in row {at}")
         if row.t_obs_ns <= last.t_obs_ns:
             raise RecordError(
                 f"t_obs_ns of row {at} is {row.t_obs_ns}, not after {last.t_obs_ns} of the row "

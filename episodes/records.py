@@ -157,6 +157,8 @@ class StepRecord:
     """This tick missed its deadline."""
     n_clipped: int = 0
     """Action components that were outside [-1, 1] and clipped."""
+    controller_memory: Array = field(default_factory=lambda: np.zeros(0))
+    """(C,) what the environment's controllers remember before the action; their own units."""
     head_position: Array = field(default_factory=lambda: _nan(3))
     """(3,) [m] of head in tracking, last valid sample; NaN before the first."""
     head_quat: Array = field(default_factory=lambda: _nan(4))
@@ -168,11 +170,18 @@ class StepRecord:
         put(self, "action", taken_finite(self.action, (None,), "action"))
         put(self, "state", taken_finite(self.state, (None,), "state"))
         put(self, "ctrl", taken_finite(self.ctrl, (None, None), "ctrl"))
+        memory = taken_finite(self.controller_memory, (None,), "controller_memory")
+        put(self, "controller_memory", memory)
         put(self, "head_position", taken(self.head_position, (3,), "head_position"))
         put(self, "head_quat", taken(self.head_quat, (4,), "head_quat"))
         put(self, "hands", dict(self.hands))
         if not (math.isfinite(self.reward) and math.isfinite(self.sim_time)):
             raise RecordError(f"reward {self.reward} and sim_time {self.sim_time} must be finite")
+        if np.abs(self.action).max(initial=0.0) > 1.0:
+            raise RecordError(
+                f"action {self.action.tolist()} is beyond [-1, 1]; record what the environment "
+                "executed, after clipping, and count it in n_clipped"
+            )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

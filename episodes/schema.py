@@ -38,6 +38,7 @@ LENGTHS = {
     "D": "numbers of MuJoCo's integration state",
     "S": "physics steps of a control step, attribute `n_substeps`",
     "U": "actuators of the model",
+    "C": "numbers that the environment's controllers remember; may be 0",
     "J": "joints of an arm",
     "n": "arms; `3n` is three columns an arm",
 }
@@ -74,6 +75,9 @@ _STEP = (
     Field(CTRL, Scope.ROW, ("T", "S", "U"), "f8", "actuator",
           "What the actuators got at every physics step of the row; replays bit for bit.",
           lambda r: r.ctrl, names="ctrl_names"),
+    Field("sim/controller_state", Scope.ROW, ("T", "C"), "f8", "mixed", "What the controllers "
+          "remembered before the action; none of it matters to a replay of ctrl.",
+          lambda r: r.controller_memory),
     Field("operator/head_pose", Scope.ROW, ("T", 7), "f8", "m, 1", "Head in tracking: position and "
           "quaternion of the last valid sample; NaN before the first.",
           lambda r: (*r.head_position, *r.head_quat), quat=3, names=POSE, finite=False,
