@@ -3,7 +3,7 @@
 A servo with gains kp and kv trails a moving reference by kv / kp seconds, so its velocity is fed
 forward: ``ctrl = q + (kv / kp) v``. Steps of v would ask the wrist for more torque than it has, so
 v is continuous: it runs linearly from one tick's increment to the next and is blended in over the
-first half of every control period.
+first half of every control period, at most 10 ms.
 """
 
 import numpy as np
@@ -24,7 +24,7 @@ class JointServo:
         self.velocity = np.zeros(n_joints)
         """(n,) [rad/s] fed forward at the last physics step."""
         count = np.arange(1, n_substeps + 1)
-        self._blend = np.minimum(1.0, 2.0 * count / n_substeps)[:, None]
+        self._blend = np.minimum(1.0, count / min(n_substeps / 2, _BLEND / timestep))[:, None]
         self._unblend = 1.0 - self._blend
 
     def reset(self) -> None:
@@ -49,6 +49,10 @@ class JointServo:
         self.velocity = v[-1].copy()
         np.add(q.reshape(self._substeps, self._n), self._servo_time * v, out=out)
         np.clip(out, self._lower, self._upper, out=out)
+
+
+_BLEND = 0.010
+"""s; half a period at 50 Hz. At 20 Hz a whole half costs 4 mm of tracking instead of 3."""
 
 
 class GripperServo:
