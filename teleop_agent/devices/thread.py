@@ -74,6 +74,8 @@ class Reader:
         self.ended = False
         """The thread will put no more frames into the ring."""
         self.failure: Exception | None = None
+        """What stopped the thread once the source was open."""
+        self._open_failure: Exception | None = None
         self._open_source = open_source
         self._poll_hz = poll_hz
         self._clock = RealClock()
@@ -97,9 +99,9 @@ class Reader:
         except BaseException:
             self._stop.set()
             raise
-        if self.failure is not None:
+        if self._open_failure is not None:
             self._thread.join()
-            raise self.failure
+            raise self._open_failure
 
     def stop(self) -> None:
         """Ask the thread to end and wait for it."""
@@ -113,18 +115,23 @@ class Reader:
             )
 
     def _run(self) -> None:
+        # Whatever goes wrong, whoever connects or reads the device must learn of it.
         try:
             source = self._open_source()
+        except Exception as error:
+            self._open_failure = error
+            return
+        finally:
             self._opened.set()
+        try:
             try:
                 self._poll(source)
             finally:
                 source.close()
-        except Exception as error:  # whatever it is, whoever reads the device must learn of it
+        except Exception as error:
             self.failure = error
         finally:
             self.ended = True
-            self._opened.set()
 
     def _poll(self, source: FrameSource) -> None:
         start_ns = self._clock.now_ns()

@@ -100,23 +100,15 @@ def _frames(path: Path, lines: list[bytes]) -> Iterator[OperatorFrame]:
     last: OperatorFrame | None = None
     for number, line in enumerate(lines, start=1):
         try:
-            text = _decoded(line)
             if number == 1:
-                check_header(text)
+                check_header(line)
                 continue
-            frame = decode_frame(text)
+            frame = decode_frame(line)
             _check_order(last, frame)
         except TraceError as error:
             raise TraceError(f"{path}, line {number}: {error}") from error
         last = frame
         yield frame
-
-
-def _decoded(line: bytes) -> str:
-    try:
-        return line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise TraceError(f"not UTF-8 ({error})") from error
 
 
 def _check_order(last: OperatorFrame | None, frame: OperatorFrame) -> None:

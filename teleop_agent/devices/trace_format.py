@@ -32,7 +32,7 @@ def encode_header(device: str) -> str:
     return json.dumps(header, ensure_ascii=False)
 
 
-def check_header(line: str) -> None:
+def check_header(line: bytes | str) -> None:
     """Raise TraceError unless ``line`` opens a trace that this module reads."""
     try:
         header = _parse(line)
@@ -69,7 +69,7 @@ def encode_frame(frame: OperatorFrame) -> str:
     return json.dumps(fields, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def decode_frame(line: str) -> OperatorFrame:
+def decode_frame(line: bytes | str) -> OperatorFrame:
     """Return the frame in ``line``; raise TraceError that names what is wrong."""
     fields = _parse(line)
     return OperatorFrame(
@@ -105,12 +105,15 @@ def _number_field(value: float) -> float | str:
     return float(value) if math.isfinite(value) else str(float(value))
 
 
-def _parse(line: str) -> dict[str, Any]:
+def _parse(line: bytes | str) -> dict[str, Any]:
     def refuse(word: str) -> NoReturn:
         raise TraceError(f"{word} is not JSON; non-finite numbers are the strings nan, inf, -inf")
 
     try:
-        value = json.loads(line, parse_constant=refuse)
+        text = line.decode("utf-8") if isinstance(line, bytes) else line
+        value = json.loads(text, parse_constant=refuse)
+    except UnicodeDecodeError as error:
+        raise TraceError(f"not UTF-8 ({error})") from error
     except (ValueError, RecursionError) as error:
         raise TraceError(f"not JSON ({error})") from error
     if not isinstance(value, dict):
