@@ -1,5 +1,6 @@
 """The viewer's process: newest state wins, nothing is left behind. Needs a virtual display."""
 
+import ctypes
 import os
 import shutil
 import signal
@@ -209,6 +210,53 @@ def test_a_stopped_window_does_not_hold_control_or_close(
     viewer.close()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+class XClientMessage(ctypes.Structure):
+    """Xlib's XClientMessageEvent, padded to the size of XEvent."""
+
+    _fields_ = (
+        ("type", ctypes.c_int),
+        ("serial", ctypes.c_ulong),
+        ("send_event", ctypes.c_int),
+        ("display", ctypes.c_void_p),
+        ("window", ctypes.c_ulong),
+        ("message_type", ctypes.c_ulong),
+        ("format", ctypes.c_int),
+        ("data", ctypes.c_long * 5),
+        ("pad", ctypes.c_long * 24),
+    )
+
+
+def _press_the_close_buttons(display: str) -> None:
+    """Send every top window of ``display`` what a window manager sends for its close button."""
+    x11 = ctypes.CDLL("libX11.so.6")
+    x11.XOpenDisplay.restype = ctypes.c_void_p
+    x11.XDefaultRootWindow.restype = x11.XInternAtom.restype = ctypes.c_ulong
+    connection = ctypes.c_void_p(x11.XOpenDisplay(display.encode()))
+    root = ctypes.c_ulong(x11.XDefaultRootWindow(connection))
+    ignored, count = ctypes.c_ulong(), ctypes.c_uint()
+    windows = ctypes.POINTER(ctypes.c_ulong)()
+    refs = [ctypes.byref(x) for x in (ignored, ignored, windows, count)]
+    x11.XQueryTree(connection, root, *refs)
+    protocols = x11.XInternAtom(connection, b"WM_PROTOCOLS", 0)
+    for window in windows[: count.value]:
+        client_message = 33
+        event = XClientMessage(
+            type=client_message, window=window, message_type=protocols, format=32
+        )
+        event.data[0] = x11.XInternAtom(connection, b"WM_DELETE_WINDOW", 0)
+        x11.XSendEvent(connection, ctypes.c_ulong(window), 0, ctypes.c_long(0), ctypes.byref(event))
+    x11.XCloseDisplay(connection)
+
+
+def test_closing_the_window_ends_its_process(screen: Screen, model: mujoco.MjModel) -> None:
+    with ViewerProcess(model) as viewer:
+        assert _eventually(lambda: screen.blue() > 10_000)
+        _press_the_close_buttons(screen.name)
+        assert _eventually(lambda: not viewer.alive)
+        assert viewer._process.exitcode == 0
+        viewer.update(_state(model, 0.0, 0.0, 0.0))  # nobody looks, and nothing happens
 
 
 ORPHAN = """
