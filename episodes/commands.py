@@ -54,7 +54,8 @@ class Info:
         if self.json:
             _print_json(console, {**summary, "list": rows})
             return OK
-        _print_rows(console, rows, str(self.path))
+        tasks = ", ".join(sorted({row["task"] for row in rows}))
+        _print_rows(console, rows, f"{tasks}: {self.path}")
         console.print(
             f"{summary['episodes']} episodes, {summary['rows']} rows, {seconds:.1f} s, "
             f"{summary['bytes'] / 1e6:.1f} MB, {summary['outcomes']}",
@@ -210,9 +211,9 @@ def _episode_row(episode: Episode) -> dict[str, Any]:
 
 def _print_rows(console: Console, rows: list[dict[str, Any]], title: str) -> None:
     table = Table(title=title)
-    columns = ("name", "task", "seed", "rows", "seconds", "outcome", "end_reason", "late_ticks")
+    columns = ("name", "seed", "rows", "seconds", "outcome", "end_reason", "late_ticks")
     for column in columns:
-        table.add_column(column.replace("_", " "))
+        table.add_column(column.replace("_", " "), no_wrap=column == "name")
     for row in rows:
         cells = [f"{row[c]:.1f}" if isinstance(row[c], float) else str(row[c]) for c in columns]
         table.add_row(*cells)

@@ -1,7 +1,6 @@
 """The compiled model as bytes, stored once by its hash, and the parts of its state vector."""
 
 import hashlib
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import mujoco
 import numpy as np
 
 from . import schema
-from .disk import replace_durably
+from .disk import replacing
 from .errors import FileFormatError
 
 
@@ -38,9 +37,8 @@ class CompiledModel:
         if path.exists():
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-        partial.write_bytes(self.data)
-        replace_durably(partial, path)
+        with replacing(path) as partial:
+            partial.write_bytes(self.data)
 
 
 def model_path(run_folder: Path, sha256: str) -> Path:

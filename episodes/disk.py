@@ -1,6 +1,9 @@
 """Put files in place so that a crash at any moment leaves the old or the new one, whole."""
 
 import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -29,3 +32,17 @@ def replace_durably(source: Path, target: Path) -> None:
     sync(source)
     source.replace(target)
     sync_folder(target.parent)
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[Path]:
+    """Yield a path of its own beside ``target``; what is written there takes its place at the end.
+
+    When the block fails, ``target`` is as it was and nothing of the attempt stays.
+    """
+    partial = target.with_name(f"{target.name}.{uuid.uuid4().hex[:8]}.partial")
+    try:
+        yield partial
+        replace_durably(partial, target)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -8,7 +8,7 @@ from typing import Any
 import h5py
 
 from . import schema
-from .disk import replace_durably
+from .disk import replacing
 from .errors import FileFormatError
 from .hdf5 import attr, attrs_of, group_at
 from .storage import write_collection
@@ -37,14 +37,10 @@ def episode_files(run_folder: Path) -> list[Path]:
 
 
 def partial_files(run_folder: Path) -> list[Path]:
-    """Return what interrupted saves left behind, in numeric order."""
-    pattern = f"*{schema.PARTIAL_SUFFIX}"
-    found = [
-        path
-        for path in (run_folder / schema.EPISODES_DIR).glob(pattern)
-        if episode_number(path) is not None
-    ]
-    return sorted(found, key=lambda path: episode_number(path) or 0)
+    """Return what interrupted saves left behind: half an episode, model or master."""
+    places = (run_folder / schema.EPISODES_DIR, run_folder / schema.MODELS_DIR, run_folder)
+    found = [path for place in places for path in place.glob("*.partial")]
+    return sorted(found, key=lambda path: (path.parent, episode_number(path) or 0, path.name))
 
 
 def demo_of(file: h5py.File, path: Path) -> str:
@@ -65,9 +61,16 @@ class Master:
 
     def rebuild(self) -> Path:
         """Link every readable episode file; those that are not are logged and left out."""
+        while True:
+            files = episode_files(self._folder)
+            target = self._write(files)
+            if files == episode_files(self._folder):  # else another recorder added one meanwhile
+                return target
+
+    def _write(self, files: list[Path]) -> Path:
         demos: dict[str, Mapping[str, Any]] = {}
         links: dict[str, Path] = {}
-        for path in episode_files(self._folder):
+        for path in files:
             try:
                 name, summary = self._summary(path)
             except (OSError, FileFormatError) as error:
@@ -75,14 +78,12 @@ class Master:
                 continue
             demos[name], links[name] = summary, path
         target = self._folder / schema.MASTER
-        partial = target.with_name(target.name + ".partial")
-        with h5py.File(partial, "w") as file:
+        with replacing(target) as partial, h5py.File(partial, "w") as file:
             data = file.create_group(schema.DATA)
             for name, path in links.items():
                 relative = f"{schema.EPISODES_DIR}/{path.name}"
                 data[name] = h5py.ExternalLink(relative, f"/{schema.DATA}/{name}")
             write_collection(file, demos)
-        replace_durably(partial, target)
         return target
 
     def _summary(self, path: Path) -> tuple[str, dict[str, Any]]:

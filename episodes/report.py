@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 N_PICTURES = 6
+MIN_SPAN = 0.02
+"""m; the least that an axis shows, so that noise does not look like motion."""
 COLOURS = {"hand": "tab:green", "target": "tab:orange", "tool": "tab:blue"}
 
 
@@ -50,6 +52,16 @@ def hand_path(episode: Episode, side: Side) -> npt.NDArray[np.float64]:
     points = episode.array(f"operator/{side}_filtered_pose")[:, :3]
     transforms = episode.array(f"operator/{side}_T_world_tracking")
     return np.einsum("tij,tj->ti", transforms[:, :3, :3], points) + transforms[:, :3, 3]
+
+
+def met_at_engagement(
+    hand: npt.NDArray[np.float64],
+    target: npt.NDArray[np.float64],
+    engaged: npt.NDArray[np.bool_],
+) -> npt.NDArray[np.float64]:
+    """Return the hand's path (T, 3) shifted to meet the target in the first engaged row."""
+    known = np.flatnonzero(engaged & np.isfinite(hand).all(axis=1))
+    return hand + (target[known[0]] - hand[known[0]]) if len(known) else hand
 
 
 def tool_path(episode: Episode, robot: int, side: Side) -> npt.NDArray[np.float64]:
@@ -84,8 +96,7 @@ def pictures_of(
         for row in rows:
             env.restore(states[row])
             found.append((row, np.asarray(env.render(), dtype=np.uint8)))
-    except (RuntimeError, ImportError, AttributeError, OSError, ValueError) as error:
-        # what a missing or broken OpenGL raises differs between its back ends
+    except Exception as error:  # each OpenGL back end fails with errors of its own
         return [], [f"no pictures: rendering failed ({error}); is an OpenGL library installed?"]
     finally:
         env.close()
@@ -118,19 +129,24 @@ def _draw_pictures(
 
 def _draw_side(figure: Any, episode: Episode, robot: int, side: Side) -> None:
     time = episode.array(schema.T_SIM)
+    target = episode.array(f"control/robot{robot}_accepted_pos")
+    engaged = episode.array(f"operator/{side}_clutch")
     paths = {
-        "hand": hand_path(episode, side),
-        "target": episode.array(f"control/robot{robot}_accepted_pos"),
+        "hand": met_at_engagement(hand_path(episode, side), target, engaged),
+        "target": target,
         "tool": tool_path(episode, robot, side),
     }
     grid = figure.add_gridspec(5, 2, width_ratios=[3, 2], height_ratios=[3, 3, 3, 2, 2])
     left = [figure.add_subplot(grid[0, 0])]
     left += [figure.add_subplot(grid[row, 0], sharex=left[0]) for row in range(1, 5)]
-    left[0].set_title(f"robot{robot}, {side} hand", fontsize=10)
+    left[0].set_title(
+        f"robot{robot}, {side} hand (shifted to meet the target at first engagement)", fontsize=9
+    )
     for axis, column, name in zip(left, range(3), schema.XYZ, strict=False):
         for label, path in paths.items():
             axis.plot(time, path[:, column], label=label, color=COLOURS[label], linewidth=1.2)
         axis.set_ylabel(f"{name} [m]")
+        _at_least(axis, MIN_SPAN)
     left[0].legend(fontsize=8, loc="upper right")
     _draw_gripper(left[3], episode, robot, side, time)
     _draw_flags(left[4], episode, robot, side, time)
@@ -138,6 +154,14 @@ def _draw_side(figure: Any, episode: Episode, robot: int, side: Side) -> None:
     _draw_view(top, paths, (0, 1), "from above")
     beside = figure.add_subplot(grid[2:5, 1])
     _draw_view(beside, paths, (0, 2), "from the side")
+
+
+def _at_least(axis: "Axes", span: float) -> None:
+    low, high = axis.get_ylim()
+    if high - low < span:
+        middle = (low + high) / 2.0
+        axis.set_ylim(middle - span / 2.0, middle + span / 2.0)
+    axis.ticklabel_format(axis="y", style="plain", useOffset=False)
 
 
 def _draw_view(
@@ -203,7 +227,8 @@ def flags_of(episode: Episode, robot: int, side: Side) -> dict[str, npt.NDArray[
 def _runs(on: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
     """Return the half-open ranges in which ``on`` holds."""
     edges = np.diff(np.concatenate([[0], on.astype(np.int8), [0]]))
-    return list(zip(np.flatnonzero(edges == 1), np.flatnonzero(edges == -1), strict=True))
+    starts, ends = np.flatnonzero(edges == 1).tolist(), np.flatnonzero(edges == -1).tolist()
+    return list(zip(starts, ends, strict=True))
 
 
 def default_out(episode: Episode) -> Path:

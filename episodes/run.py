@@ -10,7 +10,7 @@ from typing import Any
 import h5py
 
 from . import schema
-from .disk import replace_durably
+from .disk import replacing
 from .errors import FileFormatError, RunError
 from .hdf5 import attr, attrs_of, group_at
 from .master import demo_of, episode_files, episode_number, partial_files
@@ -160,10 +160,8 @@ def _write_spec(folder: Path, spec: RunSpec) -> None:
         "control_hz": spec.control_hz,
         "env_spec": json.loads(spec.env_spec_json),
     }
-    path = folder / schema.RUN_JSON
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    replace_durably(partial, path)
+    with replacing(folder / schema.RUN_JSON) as partial:
+        partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
 def _probe(folder: Path) -> None:
