@@ -32,6 +32,8 @@ class Device(ABC):
 
     realtime: ClassVar[bool]
     """Whether frames come by the wall clock, whatever the reader does."""
+    has_eyes: ClassVar[bool] = False
+    """Whether the device wants to be shown the scene: only a simulated operator does."""
 
     @abstractmethod
     def connect(self) -> None:

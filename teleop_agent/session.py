@@ -1,0 +1,364 @@
+"""The life of episodes: wait for the operator, run, decide the end, begin anew.
+
+One loop, a tick every control period at absolute deadlines. The environment is not stepped before
+the first engagement, so that row 0 is the reset state and no idle time is recorded.
+"""
+
+import gc
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from kinematics import EndEffectorTarget, Side, Waypoint
+from kinematics.frames import Array
+
+from .buttons import EpisodeEvent
+from .clock import Clock
+from .devices.base import Device, SceneView
+from .environment import TeleopEnv
+from .errors import DeviceClosedError, TeleopError
+from .frame import OperatorFrame
+from .policy import PolicyStep, TeleopPolicy
+
+Observation = Mapping[str, npt.NDArray[np.float32]]
+
+
+class SessionEnv(TeleopEnv, Protocol):
+    """What a session needs of an environment beside the agent's view."""
+
+    def reset(self, *, seed: int | None = None) -> tuple[Observation, dict[str, Any]]:
+        """Begin an episode."""
+        ...
+
+    def step(
+        self, action: npt.NDArray[np.float32]
+    ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Execute one control step."""
+        ...
+
+    def measured(self, side: Side) -> EndEffectorTarget:
+        """Return where the side's tool is."""
+        ...
+
+    def guide(self) -> list[Waypoint]:
+        """Return what remains to be done."""
+        ...
+
+    def integration_state(self) -> Array:
+        """Return the simulation's whole state (D,)."""
+        ...
+
+    def controller_memory(self) -> Array:
+        """Return what the arms' controllers remember (C,)."""
+        ...
+
+
+class Verdict(StrEnum):
+    """Say what becomes of an episode."""
+
+    SUCCESS = "success"
+    """Kept as a success."""
+    FAILURE = "failure"
+    """Kept as a failure."""
+    DISCARD = "discarded"
+    """Not kept; the next one has a new seed."""
+    RESET = "reset"
+    """Not kept; the next one repeats the seed."""
+
+
+class Phase(StrEnum):
+    """Say what the session is doing."""
+
+    WAITING = "waiting"
+    """For the first engagement; nothing moves, nothing is recorded."""
+    RUNNING = "running"
+    PAUSED = "paused"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Row:
+    """Hold one executed control step."""
+
+    observation: Observation
+    """Before the action."""
+    state: Array
+    """(D,) before the action."""
+    memory: Array
+    """(C,) before the action."""
+    policy: PolicyStep
+    frames: Sequence[OperatorFrame]
+    """All that came since the last tick."""
+    reward: float
+    terminated: bool
+    truncated: bool
+    info: Mapping[str, Any]
+    """The environment's, after the step."""
+    t_tick_ns: int
+    """Start of the tick; the filter is evaluated for this instant."""
+    t_policy_ns: int
+    """The action was ready."""
+    t_apply_ns: int
+    """The environment was about to execute it."""
+    t_done_ns: int
+    """The step was over."""
+    late: bool
+    """The tick began more than a period after its deadline."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeEnd:
+    """Say how an episode ended."""
+
+    verdict: Verdict
+    reason: str
+    success: bool
+    """The task's own word at the end."""
+    seed: int
+    rows: int
+    late: int
+    """Late ticks."""
+    interrupted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SessionConfig:
+    """Configure when episodes end by themselves."""
+
+    auto_success: bool = True
+    """End once the task has reported success for ``success_hold_s``; else leave it to B."""
+    success_hold_s: float = 0.5
+    """Long enough to see that it holds, short enough not to record idling."""
+    drop_failures: bool = False
+    """Discard what runs into the time limit, instead of keeping it as a failure."""
+    waiting_limit_s: float | None = None
+    """Give up on an operator who does not engage; None waits for ever, as a person may rest."""
+    shortest_kept_s: float = 1.0
+    """An interrupted episode shorter than this is not worth keeping."""
+
+
+class Listener(Protocol):
+    """Follow a session: record it, show it."""
+
+    def started(self, seed: int) -> None:
+        """Learn that the operator engaged: rows follow."""
+        ...
+
+    def row(self, row: Row) -> None:
+        """Take one executed step."""
+        ...
+
+    def ended(self, end: EpisodeEnd) -> None:
+        """Learn that the episode is over; without ``started`` before it, nothing was done."""
+        ...
+
+    def tick(self, phase: Phase, policy: PolicyStep, late: int) -> None:
+        """Look on, every tick; must return at once."""
+        ...
+
+
+class Session:
+    """Run episodes of one environment with one device.
+
+    ``device`` is connected and closed by the caller; ``env`` too. ``stop`` may be called from a
+    signal handler.
+    """
+
+    def __init__(
+        self,
+        env: SessionEnv,
+        device: Device,
+        policy: TeleopPolicy,
+        clock: Clock,
+        listener: Listener,
+        config: SessionConfig | None = None,
+    ) -> None:
+        self._env, self._device, self._policy = env, device, policy
+        self._clock, self._listener = clock, listener
+        self._config = config or SessionConfig()
+        self._period_ns = round(1e9 / env.control_hz)
+        self._hold_ticks = max(1, round(self._config.success_hold_s * env.control_hz))
+        self._shortest = round(self._config.shortest_kept_s * env.control_hz)
+        self._stopped: str | None = None
+        self._deadline_ns = 0
+        self._late = False
+
+    def stop(self, reason: str) -> None:
+        """End the running episode at the next tick and run no further one."""
+        self._stopped = reason
+
+    @property
+    def stopped(self) -> str | None:
+        """Return why the session was stopped, if it was."""
+        return self._stopped
+
+    def run_episode(self, seed: int) -> EpisodeEnd:
+        """Run one episode from ``reset(seed)`` to its end and tell the listener.
+
+        Raises DeviceClosedError when the device has ended; a running episode is kept as an
+        interrupted failure first.
+        """
+        episode = _Episode(self._env.reset(seed=seed)[0], seed)
+        self._policy.reset()
+        self._deadline_ns = self._clock.now_ns()
+        # What exists by now stays: the collector need not look at it again inside the loop.
+        gc.collect()
+        gc.freeze()
+        try:
+            while episode.end is None:
+                self._tick(episode)
+        except (DeviceClosedError, TeleopError) as error:
+            self._interrupt(episode, str(error))
+            raise
+        return episode.end
+
+    # One tick.
+
+    def _tick(self, episode: "_Episode") -> None:
+        now = self._clock.now_ns()
+        self._late = now - self._deadline_ns > self._period_ns
+        if self._stopped is not None:
+            self._interrupt(episode, self._stopped)
+            return
+        frames = self._device.read(now)
+        policy = self._policy.act(episode.observation, frames, now)
+        if episode.phase is Phase.WAITING and policy.engaged:
+            episode.phase = Phase.RUNNING
+            self._listener.started(episode.seed)
+        if episode.phase is Phase.RUNNING:
+            self._step(episode, policy, frames, now)
+        self._judge(episode, policy)
+        self._look(episode, policy)
+        self._listener.tick(episode.phase, policy, episode.late)
+        self._sleep()
+
+    def _step(
+        self, episode: "_Episode", policy: PolicyStep, frames: list[OperatorFrame], now: int
+    ) -> None:
+        t_policy = self._clock.now_ns()
+        state, memory = self._env.integration_state(), self._env.controller_memory()
+        t_apply = self._clock.now_ns()
+        after, reward, terminated, truncated, info = self._env.step(policy.action)
+        row = Row(
+            observation=episode.observation,
+            state=state,
+            memory=memory,
+            policy=policy,
+            frames=frames,
+            reward=reward,
+            terminated=terminated,
+            truncated=truncated,
+            info=info,
+            t_tick_ns=now,
+            t_policy_ns=t_policy,
+            t_apply_ns=t_apply,
+            t_done_ns=self._clock.now_ns(),
+            late=self._late,
+        )
+        self._listener.row(row)
+        episode.take(row, after)
+
+    def _judge(self, episode: "_Episode", policy: PolicyStep) -> None:
+        """End or pause the episode, by the operator's word first."""
+        for event in policy.events:
+            if episode.end is None:
+                self._obey(episode, event)
+        if episode.end is not None or episode.phase is not Phase.RUNNING:
+            limit = self._config.waiting_limit_s
+            if episode.phase is Phase.WAITING and limit is not None:
+                episode.idle += 1
+                if episode.idle > limit * self._env.control_hz:
+                    self._finish(episode, Verdict.DISCARD, "nobody engaged")
+            return
+        if self._config.auto_success and episode.held >= self._hold_ticks:
+            self._finish(episode, Verdict.SUCCESS, "task")
+        elif episode.truncated:
+            keep = not self._config.drop_failures or episode.success
+            verdict = Verdict.SUCCESS if episode.success else Verdict.FAILURE
+            self._finish(episode, verdict if keep else Verdict.DISCARD, "time limit")
+
+    def _obey(self, episode: "_Episode", event: EpisodeEvent) -> None:
+        if event is EpisodeEvent.PAUSE and episode.phase is not Phase.WAITING:
+            running = episode.phase is Phase.RUNNING
+            episode.phase = Phase.PAUSED if running else Phase.RUNNING
+            self._policy.reset()
+        elif event in _VERDICTS:
+            verdict = _VERDICTS[event]
+            # Nothing was done yet: there is nothing to keep, whatever the button says.
+            if episode.rows or verdict in (Verdict.DISCARD, Verdict.RESET):
+                self._finish(episode, verdict, "button")
+
+    def _finish(
+        self, episode: "_Episode", verdict: Verdict, reason: str, interrupted: bool = False
+    ) -> None:
+        episode.end = EpisodeEnd(
+            verdict,
+            reason,
+            episode.success,
+            episode.seed,
+            episode.rows,
+            episode.late,
+            interrupted,
+        )
+        self._listener.ended(episode.end)
+
+    def _interrupt(self, episode: "_Episode", reason: str) -> None:
+        if episode.end is None:
+            kept = episode.rows >= max(self._shortest, 1)
+            verdict = Verdict.FAILURE if kept else Verdict.DISCARD
+            self._finish(episode, verdict, reason, interrupted=True)
+
+    def _look(self, episode: "_Episode", policy: PolicyStep) -> None:
+        """Let the device see the scene, if it has eyes."""
+        if not self._device.has_eyes:
+            return
+        env = self._env
+        self._device.watch(
+            SceneView(
+                t_ns=self._clock.now_ns(),
+                tools={side: env.measured(side) for side in env.sides},
+                engaged={side: hand.engaged for side, hand in policy.hands.items()},
+                waypoints=env.guide(),
+                running=episode.end is None,
+            )
+        )
+
+    def _sleep(self) -> None:
+        """Wait for the next deadline; after a long stall begin anew instead of catching up."""
+        self._deadline_ns += self._period_ns
+        behind = self._clock.now_ns() - self._deadline_ns
+        if behind > _STALL_PERIODS * self._period_ns:
+            self._deadline_ns += behind
+        self._clock.sleep_until(self._deadline_ns)
+
+
+class _Episode:
+    """What one episode has come to."""
+
+    def __init__(self, observation: Observation, seed: int) -> None:
+        self.observation, self.seed = observation, seed
+        self.phase = Phase.WAITING
+        self.rows = self.late = self.held = self.idle = 0
+        self.success = self.truncated = False
+        self.end: EpisodeEnd | None = None
+
+    def take(self, row: Row, after: Observation) -> None:
+        self.observation = after
+        self.rows += 1
+        self.late += row.late
+        self.success = bool(row.info["success"])
+        self.held = self.held + 1 if self.success else 0
+        self.truncated = row.truncated
+
+
+_STALL_PERIODS = 5
+"""Up to this many periods of delay are made up for by ticks in quick succession."""
+_VERDICTS = {
+    EpisodeEvent.GOOD: Verdict.SUCCESS,
+    EpisodeEvent.KEEP_FAILURE: Verdict.FAILURE,
+    EpisodeEvent.DISCARD: Verdict.DISCARD,
+    EpisodeEvent.RESET: Verdict.RESET,
+}
