@@ -42,3 +42,12 @@ def error_of(device: Device, kind: type[Exception]) -> tuple[list[OperatorFrame]
             return frames, error
         time.sleep(0.001)
     raise AssertionError(f"no {kind.__name__} in {DEADLINE_S} s")
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Return once ``condition`` holds."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not so within {DEADLINE_S} s")
+        time.sleep(0.005)

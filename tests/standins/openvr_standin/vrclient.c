@@ -100,7 +100,7 @@ static TrackedDevicePose_t pose_of(const World *world, uint32_t index, int unive
   pose.eTrackingResult = TrackingResult_Uninitialized;
   if (!known(world, index)) return pose;
   const Device *device = &world->devices[index];
-  pose.eTrackingResult = (int)device->tracking_result;
+  pose.eTrackingResult = device->tracking_result;
   pose.bPoseIsValid = device->valid != 0;
   pose.bDeviceIsConnected = device->connected != 0;
   if (!device->connected) return pose; /* with a zero matrix, as SteamVR has it */
@@ -290,8 +290,9 @@ static struct {
   Function *table;
 } core = {core_table};
 
+/* A later version of this interface may have another table: better not found than guessed. */
 __attribute__((visibility("default"))) void *VRClientCoreFactory(const char *name, int *error) {
-  bool known_name = strncmp(name, "IVRClientCore_", strlen("IVRClientCore_")) == 0;
+  bool known_name = strcmp(name, "IVRClientCore_003") == 0;
   fill_system_table();
   if (error) *error = known_name ? VRInitError_None : VRInitError_Init_InterfaceNotFound;
   return known_name ? &core : NULL;
