@@ -5,6 +5,7 @@ ones here. The C side is generated, so the two cannot drift apart.
 """
 
 import ctypes as ct
+from typing import Any
 
 import openvr
 
@@ -120,7 +121,8 @@ def _c_structure(structure: type[ct.Structure], seen: set[str]) -> list[str]:
     lines: list[str] = []
     body: list[str] = []
     for field, kind, *_ in structure._fields_:
-        element, suffix = kind, ""
+        element: Any = kind
+        suffix = ""
         while issubclass(element, ct.Array):
             element, suffix = element._type_, f"{suffix}[{element._length_}]"
         if issubclass(element, ct.Structure):
