@@ -11,10 +11,12 @@ from gymnasium import spaces
 
 from kinematics import EndEffectorTarget, Side, SpeedLimits, Waypoint, Workspace
 from kinematics.frames import Array
+from kinematics.names import names_of
 
-from .actions import ActionCodec
+from .actions import CONTROL_MODES, ActionCodec
 from .arm import ArmController
 from .errors import EnvError, OptionError, StateError
+from .options import check_choice, check_pixels, check_seconds
 from .rendering import OffscreenRenderer
 from .scene import HAND, STATE, TIMESTEP, Mount, compose, get_state, model_bytes, sha256
 from .tasks import TASKS, TaskArm
@@ -104,21 +106,25 @@ class PicoPandaEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
             "width": width,
             "height": height,
         }
-        _check("task", task, TASKS)
-        _check("control_hz", control_hz, CONTROL_HZ)
-        _check("reward", reward, REWARDS)
-        _check("render_mode", render_mode, (None, *self.metadata["render_modes"]))
+        check_choice("task", task, TASKS)
+        check_choice("control", control, CONTROL_MODES)
+        check_choice("control_hz", control_hz, CONTROL_HZ)
+        check_choice("reward", reward, REWARDS)
+        check_choice("render_mode", render_mode, (None, *self.metadata["render_modes"]))
         limit = TASKS[task].time_limit_s if time_limit_s is None else time_limit_s
-        if not limit > 0.0:
-            raise OptionError(f"time_limit_s must be > 0, got {time_limit_s}")
-        self.metadata = {**self.metadata, "render_fps": control_hz}
+        check_seconds("time_limit_s", limit)
+        check_pixels("width", width)
+        check_pixels("height", height)
         self.render_mode = render_mode
         self.control_hz = int(control_hz)
-        self.n_substeps = round(1.0 / TIMESTEP) // control_hz
-        self._max_steps = max(1, round(limit * control_hz))
+        self.metadata = {**self.metadata, "render_fps": self.control_hz}
+        self.n_substeps = round(1.0 / TIMESTEP) // self.control_hz
+        self._max_steps = max(1, round(limit * self.control_hz))
         self._terminate, self._dense = terminate_on_success, reward == "dense"
         self._build(TASKS[task], control)
-        self._picture = (camera, width, height)
+        cameras = [*names_of(self.model, mujoco.mjtObj.mjOBJ_CAMERA), "wrist"]
+        check_choice("camera", camera, cameras)
+        self._picture = (self.camera_name(camera), int(width), int(height))
         self._renderer: OffscreenRenderer | None = None
         self._viewer: ViewerProcess | None = None
         self._steps, self._ended = 0, True
@@ -201,10 +207,9 @@ class PicoPandaEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
         terminated = success and self._terminate
         truncated = self._steps >= self._max_steps
         self._ended = terminated or truncated
-        if success:
-            reward = 1.0
-        else:
-            reward = self.task.shaped_reward(self.data) if self._dense else 0.0
+        reward = float(success)
+        if self._dense and not success:
+            reward = self.task.shaped_reward(self.data)
         if self.render_mode == "human":
             self.render()
         return self._observe(), reward, terminated, truncated, info
@@ -222,7 +227,7 @@ class PicoPandaEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
         camera, width, height = self._picture
         if self._renderer is None:
             self._renderer = OffscreenRenderer(self.model, width, height)
-        return self._renderer.render(self.data, self.camera_name(camera))
+        return self._renderer.render(self.data, camera)
 
     def close(self) -> None:
         """Release the window and the picture buffer; calling it twice is fine."""
@@ -291,16 +296,25 @@ class PicoPandaEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
         state = np.ascontiguousarray(state, dtype=np.float64)
         if state.shape != (expected,) or not np.isfinite(state).all():
             raise StateError(f"state must be finite ({expected},), got {state.shape}")
+        parts = self._memory_parts(memory)
         mujoco.mj_setState(self.model, self.data, state, int(STATE))
         mujoco.mj_forward(self.model, self.data)
         for arm in self.arms.values():
             arm.reset(self.data)
-        if memory is not None:
-            parts = np.split(np.asarray(memory, dtype=np.float64), len(self.arms))
+        if parts is not None:
             for arm, part in zip(self.arms.values(), parts, strict=True):
                 arm.set_memory(part)
         self._steps = round(self.data.time * self.control_hz)
         self._ended = False
+
+    def _memory_parts(self, memory: Array | None) -> list[Array] | None:
+        if memory is None:
+            return None
+        memory = np.asarray(memory, dtype=np.float64)
+        if memory.shape != self.controller_memory().shape or not np.isfinite(memory).all():
+            expected = self.controller_memory().shape
+            raise StateError(f"memory must be finite {expected}, got {memory.shape}")
+        return np.split(memory, len(self.arms))
 
     def apply_ctrl(self, ctrl: Array) -> dict[str, Any]:
         """Run one control step from recorded ctrl (n_substeps, nu); return the step's info.
@@ -371,11 +385,6 @@ class PicoPandaEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
 
 _FAR = 5.0
 """m; the tool never leaves this cube, wherever the base stands."""
-
-
-def _check(option: str, value: object, choices: Any) -> None:
-    if value not in choices:
-        raise OptionError(f"{option}={value!r} is unknown; choose from {list(choices)}")
 
 
 def _toolward(quat: Array) -> npt.NDArray[np.float32]:

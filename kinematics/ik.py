@@ -174,9 +174,7 @@ class ArmIK:
         """Return a copy of the last tick's joint increment (n,) [rad], per tick."""
         return self._previous.copy()
 
-    def reset(
-        self, q: npt.ArrayLike | None = None, increment: npt.ArrayLike | None = None
-    ) -> None:
+    def reset(self, q: npt.ArrayLike | None = None, increment: npt.ArrayLike | None = None) -> None:
         """Stand at posture ``q`` (n,) [rad], the rest posture by default.
 
         ``increment`` (n,) [rad] is the tick that led there; zero by default.
@@ -186,7 +184,7 @@ class ArmIK:
             raise KinematicsError(f"posture must be {self._q.size} finite rad, got {posture}")
         self._q[:] = posture
         self._previous[:] = 0.0 if increment is None else np.asarray(increment, dtype=np.float64)
-        self._step[:] = 0.0
+        self._step[:] = self._previous  # the solver starts there, and its rounding shows it
         self._outside = bool(np.any(self._q < self.lower) or np.any(self._q > self.upper))
         self._refresh()
 
@@ -344,7 +342,8 @@ class ArmIK:
         self._outside = False
         self._refresh()
         config, done = self.config, 0
-        for done in range(1, iterations + 1):
+        while done < iterations:
+            done += 1
             self._measure()
             size = mujoco.mju_norm(self._error)
             if size < 1e-9:

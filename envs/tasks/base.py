@@ -67,9 +67,7 @@ class Task(ABC):
         """Return a dense reward in [0, 1) for a state that is not yet success."""
 
     @abstractmethod
-    def guide(
-        self, data: mujoco.MjData, tools: Mapping[Side, EndEffectorTarget]
-    ) -> list[Waypoint]:
+    def guide(self, data: mujoco.MjData, tools: Mapping[Side, EndEffectorTarget]) -> list[Waypoint]:
         """Return what remains to be done from this state, next first; empty when done.
 
         ``tools`` holds the measured tool poses and closures.

@@ -87,15 +87,13 @@ class Pick(Task):
         high = held * np.clip(self._clearance(data) / self.lift, 0.0, 1.0)
         return float(0.33 * (near + held + high))
 
-    def guide(
-        self, data: mujoco.MjData, tools: Mapping[Side, EndEffectorTarget]
-    ) -> list[Waypoint]:
+    def guide(self, data: mujoco.MjData, tools: Mapping[Side, EndEffectorTarget]) -> list[Waypoint]:
         """Hover over the cube, descend, close, lift; from whichever of these comes next."""
         if self.success(data):
             return []
         tool, cube = tools[Side.RIGHT], self._position(data).copy()
         grasp = self._grasp_quat(data, tool)
-        lifted = self._waypoint(tool.position * [1.0, 1.0, 0.0] + [0.0, 0.0, 0.2], tool.quat_wxyz, 1)
+        lifted = self._waypoint(_at_height(tool.position, 0.2), tool.quat_wxyz, 1)
         if self._pads <= self._touching(data):
             return [lifted]
         close = self._waypoint(cube, grasp, 1, 0.006)
@@ -106,10 +104,10 @@ class Pick(Task):
         descend = self._waypoint(cube, grasp, 0, 0.006)
         if over < 0.012 and turn < 0.15:
             return [descend, close, lifted]
-        hover = self._waypoint(cube + [0.0, 0.0, 0.1], grasp, 0, 0.008)
+        hover = self._waypoint(_at_height(cube, cube[2] + 0.1), grasp, 0, 0.008)
         if tool.position[2] < cube[2] + 0.06:  # fingers are beside the cube: go up first
-            up = tool.position * [1.0, 1.0, 0.0] + [0.0, 0.0, cube[2] + 0.1]
-            return [self._waypoint(up, tool.quat_wxyz, 0), hover, descend, close, lifted]
+            above = _at_height(tool.position, cube[2] + 0.1)
+            return [self._waypoint(above, tool.quat_wxyz, 0), hover, descend, close, lifted]
         return [hover, descend, close, lifted]
 
     def _waypoint(
@@ -128,3 +126,7 @@ class Pick(Task):
         yaw = (yaw + quarter / 2) % quarter - quarter / 2 + np.arctan2(heading[1], heading[0])
         down = Rotation.from_euler("x", np.pi)
         return quat_wxyz(Rotation.from_euler("z", yaw) * down)
+
+
+def _at_height(position: Array, z: float) -> Array:
+    return np.array([position[0], position[1], z])

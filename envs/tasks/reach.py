@@ -56,9 +56,7 @@ class Reach(Task):
         """Return 1 - tanh(5 d): half at 11 cm."""
         return float(1.0 - np.tanh(5.0 * mujoco.mju_norm3(self._offset(data))))
 
-    def guide(
-        self, data: mujoco.MjData, tools: Mapping[Side, EndEffectorTarget]
-    ) -> list[Waypoint]:
+    def guide(self, data: mujoco.MjData, tools: Mapping[Side, EndEffectorTarget]) -> list[Waypoint]:
         """Go straight there, keeping the tool's orientation."""
         if self.success(data):
             return []
