@@ -89,6 +89,8 @@ class ArmController:
         self.closure = 0.0
         self.clamps = Clamp.NONE
         """Limits that acted in the last control step."""
+        self.residual = IKTick()
+        """What the IK left over; for joint targets, when they were encoded."""
         self._turn, self._between = np.zeros(3), np.zeros(4)
         self._measured_p, self._measured_q = np.zeros(3), np.zeros(4)
 
@@ -165,7 +167,7 @@ class ArmController:
         self._postures[0] = self.ik.q
         previous = self.ik.velocity
         self._track(start_p, start_q, self.position, self.quat)
-        tick = self.ik.report()
+        tick = self.residual = self.ik.report()
         self._stay_in_reach(tick)
         self._write(self._postures, previous, closure, ctrl)
         return tick
@@ -175,6 +177,7 @@ class ArmController:
         kept, increment = self.ik.q, self.ik.velocity
         start_p, start_q = self.ik.tool()
         self._track(start_p, start_q, position, quat)
+        self.residual = self.ik.report()
         ahead = self.ik.q
         self.ik.reset(kept, increment)
         return ahead

@@ -147,6 +147,8 @@ class PicoPandaEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
         self.task = task(self.model, task_arms)
         self._codec = ActionCodec(control, self.arms, self.n_substeps * TIMESTEP)
         self.action_names = self._codec.names
+        self.action_description = self._codec.mode.description
+        self.control_mode = self._codec.mode.name
         self.ctrl = np.zeros((self.n_substeps, self.model.nu))
         self.action_space = spaces.Box(-1.0, 1.0, (self._codec.width,), np.float32)
         self.observation_space = self._observation_space()

@@ -15,14 +15,13 @@ import numpy.typing as npt
 
 from kinematics import EndEffectorTarget, Side, Waypoint
 from kinematics.frames import Array
-
-from .buttons import EpisodeEvent
-from .clock import Clock
-from .devices.base import Device, SceneView
-from .environment import TeleopEnv
-from .errors import DeviceClosedError, TeleopError
-from .frame import OperatorFrame
-from .policy import PolicyStep, TeleopPolicy
+from teleop_agent.buttons import EpisodeEvent
+from teleop_agent.clock import Clock
+from teleop_agent.devices import Device, SceneView
+from teleop_agent.environment import TeleopEnv
+from teleop_agent.errors import DeviceClosedError, TeleopError
+from teleop_agent.frame import OperatorFrame
+from teleop_agent.policy import PolicyStep, TeleopPolicy
 
 Observation = Mapping[str, npt.NDArray[np.float32]]
 
@@ -106,7 +105,7 @@ class Row:
     t_done_ns: int
     """The step was over."""
     late: bool
-    """The tick began more than a period after its deadline."""
+    """The tick began more than half a period after its deadline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +218,7 @@ class Session:
 
     def _tick(self, episode: "_Episode") -> None:
         now = self._clock.now_ns()
-        self._late = now - self._deadline_ns > self._period_ns
+        self._late = 2 * (now - self._deadline_ns) > self._period_ns
         if self._stopped is not None:
             self._interrupt(episode, self._stopped)
             return

@@ -1,0 +1,162 @@
+"""Record a session's episodes and show the operator where things stand."""
+
+import contextlib
+import dataclasses
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import episodes
+from envs.panda_env import PicoPandaEnv
+from envs.viewer import ViewerProcess
+from teleop_agent.clock import Clock
+from teleop_agent.devices import Device
+from teleop_agent.policy import PolicyStep
+
+from .loop import EpisodeEnd, Phase, Row, Session, Verdict
+from .records import LastPoses, raw_frame, step_record
+
+
+class StatusLine:
+    """Keep one line of a terminal up to date; quiet where there is no terminal."""
+
+    PERIOD_S = 0.2
+    """Five times a second: readable, and cheap beside 20 ms of control."""
+
+    def __init__(self) -> None:
+        self._live, self._width, self._next = sys.stdout.isatty(), 0, 0.0
+
+    def due(self) -> bool:
+        """Return whether it is time for a new line."""
+        if not self._live or time.monotonic() < self._next:
+            return False
+        self._next = time.monotonic() + self.PERIOD_S
+        return True
+
+    def show(self, text: str) -> None:
+        """Replace the line."""
+        print("\r" + text.ljust(self._width), end="", flush=True)
+        self._width = len(text)
+
+    def say(self, text: str) -> None:
+        """Print a line that stays."""
+        if self._width:
+            print("\r" + " " * self._width + "\r", end="")
+            self._width = 0
+        print(text, flush=True)
+
+
+class Collector:
+    """Record a session's episodes and tell the operator about them."""
+
+    def __init__(
+        self,
+        env: PicoPandaEnv,
+        recorder: episodes.Recorder,
+        info: episodes.EpisodeInfo,
+        model: episodes.CompiledModel,
+        device: Device,
+        clock: Clock,
+        viewer: ViewerProcess | None,
+        wanted: int,
+    ) -> None:
+        self._env, self._recorder, self._info, self._model = env, recorder, info, model
+        self._device, self._clock, self._viewer, self._wanted = device, clock, viewer, wanted
+        self._line, self._last, self._overflow = StatusLine(), LastPoses(), 0
+        self._notice = ""
+        self.error: episodes.EpisodesError | None = None
+        self.session: Session | None = None
+        self.kept: list[Verdict] = []
+
+    def started(self, seed: int) -> None:
+        """Begin a recording."""
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        info = dataclasses.replace(
+            self._info, seed=seed, start_time_utc=now, t_start_ns=self._clock.now_ns()
+        )
+        self._last, self._overflow = LastPoses(), self._device.overflow
+        with self._noted():
+            self._recorder.start(info, self._model)
+
+    def row(self, row: Row) -> None:
+        """Record one row and the frames behind it."""
+        if self._recorder.recording:
+            with self._noted():
+                self._recorder.raw(raw_frame(frame) for frame in row.frames)
+            with self._noted():
+                self._recorder.append(step_record(row, self._env, self._last))
+
+    def ended(self, end: EpisodeEnd) -> None:
+        """Save or forget the episode and say so."""
+        if end.verdict in (Verdict.DISCARD, Verdict.RESET):
+            self._recorder.discard()
+            if end.rows:
+                self.say(f"episode {end.verdict}: {self._length(end)}, {end.reason}")
+            return
+        result = episodes.EpisodeResult(
+            success=end.success,
+            outcome=episodes.Outcome(end.verdict.value),
+            state_final=self._env.integration_state(),
+            interrupted=end.interrupted,
+            reason=end.reason,
+            late_ticks=end.late,
+            device_overflow=self._device.overflow - self._overflow,
+            observation_final=self._env.observe(),
+        )
+        save: episodes.Save | None = None
+        with self._noted():
+            save = self._recorder.finish(result)
+        if save is not None:
+            self._tell(end, save)
+
+    def _tell(self, end: EpisodeEnd, save: episodes.Save) -> None:
+        try:
+            path = save.wait()
+        except episodes.EpisodesError as error:
+            self._fail(error)
+            return
+        self.kept.append(end.verdict)
+        late = f", {end.late} of {end.rows} ticks late" if end.late > 0.01 * end.rows else ""
+        what = f"{end.verdict} ({end.reason})"
+        self.say(f"episode {len(self.kept)}: {what}, {self._length(end)}{late}, {path}")
+
+    def tick(self, phase: Phase, policy: PolicyStep, late: int) -> None:
+        """Show where things stand."""
+        if policy.notices:
+            self._notice = policy.notices[-1]
+            self.say(self._notice)
+        if self._viewer is not None:
+            self._viewer.update(self._env.integration_state(), self._text(phase, policy, late))
+        if self._line.due():
+            self._line.show(self._text(phase, policy, late).replace("\n", " | "))
+
+    def say(self, text: str) -> None:
+        """Print a line that stays."""
+        self._line.say(text)
+
+    def _text(self, phase: Phase, policy: PolicyStep, late: int) -> str:
+        hands = ", ".join(
+            f"{side} {hand.state}" + (f": {hand.reason}" if hand.reason else "")
+            for side, hand in policy.hands.items()
+        )
+        good = self.kept.count(Verdict.SUCCESS)
+        count = f"episode {len(self.kept) + 1} of {self._wanted} ({good} good)"
+        rows, hz = self._recorder.n_rows, self._env.control_hz
+        return f"{count}\n{phase} {rows / hz:5.1f} s at {hz} Hz, {late} late\n{hands}"
+
+    def _length(self, end: EpisodeEnd) -> str:
+        return f"{end.rows / self._env.control_hz:.1f} s"
+
+    @contextlib.contextmanager
+    def _noted(self) -> Iterator[None]:
+        """Let a failed save stop the session, not lose the running episode."""
+        try:
+            yield
+        except episodes.EpisodesError as error:
+            self._fail(error)
+
+    def _fail(self, error: episodes.EpisodesError) -> None:
+        self.error = self.error or error
+        if self.session is not None:
+            self.session.stop(f"cannot save: {error}")

@@ -1,0 +1,211 @@
+"""From the session's words to the recorder's: nothing is computed here, only renamed."""
+
+import contextlib
+import dataclasses
+import json
+import secrets
+from importlib import metadata
+
+import mujoco
+
+import episodes
+from envs.arm import Clamp as EnvClamp
+from envs.panda_env import PicoPandaEnv
+from kinematics import Side
+from kinematics.frames import Array
+from teleop_agent.clock import Clock
+from teleop_agent.config import TeleopConfig
+from teleop_agent.frame import Button, Controller, OperatorFrame, TrackedPose
+from teleop_agent.guard import GuardConfig, pose_fault
+from teleop_agent.limits import Clamp as HandClamp
+from teleop_agent.policy import HandStep
+from teleop_agent.reasons import HandState, Reason
+from teleop_agent.turns import nearest_rotation, turn_quat
+
+from .loop import Row
+
+
+def raw_device(pose: TrackedPose, inputs: Controller | None = None) -> episodes.RawDevice:
+    """Convert one device's sample, untouched."""
+    raw = episodes.RawDevice(pose.connected, pose.valid, pose.tracked, pose.matrix)
+    if inputs is None:
+        return raw
+    return dataclasses.replace(
+        raw,
+        input_valid=inputs.input_valid,
+        trigger=inputs.trigger,
+        grip=inputs.grip,
+        stick=inputs.stick,
+        buttons=int(inputs.buttons),
+    )
+
+
+def raw_frame(frame: OperatorFrame) -> episodes.RawFrame:
+    """Convert one frame, untouched."""
+    return episodes.RawFrame(
+        seq=frame.seq,
+        t_device_ns=frame.t_device_ns,
+        t_recv_ns=frame.t_recv_ns,
+        head=raw_device(frame.head),
+        controllers={side: raw_device(c.pose, c) for side, c in frame.controllers.items()},
+    )
+
+
+CLAMP_SHIFT = 8
+"""Bits by which the environment's clamps follow the hand's."""
+CLAMP_FLAGS = {f"hand_{c.name}".lower(): int(c) for c in HandClamp if c} | {
+    f"env_{c.name}".lower(): int(c) << CLAMP_SHIFT for c in EnvClamp if c
+}
+BUTTON_FLAGS = {str(button.name).lower(): int(button) for button in Button if button}
+
+
+class LastPoses:
+    """Remember the last believable pose of each device: position (3,) and wxyz, in tracking."""
+
+    _tolerance = GuardConfig().rigid_tolerance
+
+    def __init__(self) -> None:
+        self.head: dict[str, Array] = {}
+        self.hands: dict[Side, dict[str, Array]] = {}
+
+    def take(self, row: Row) -> None:
+        """Learn from a row's frames; of the controllers, those samples that the guard passed."""
+        for frame in row.frames:
+            if pose_fault(frame.head, self._tolerance) is None:
+                self.head = self._named("head", frame.head)
+            for side, hand in row.policy.hands.items():
+                if hand.t_device_ns == frame.t_device_ns:
+                    self.hands[side] = self._named("controller", frame.controllers[side].pose)
+
+    @staticmethod
+    def _named(name: str, pose: TrackedPose) -> dict[str, Array]:
+        quat = turn_quat(nearest_rotation(pose.matrix[:, :3]))
+        return {f"{name}_position": pose.matrix[:, 3], f"{name}_quat": quat}
+
+
+def hand_record(
+    hand: HandStep, env: PicoPandaEnv, controller: Controller | None, pose: dict[str, Array]
+) -> episodes.HandRecord:
+    """Convert one hand's causal chain of a row, after the step."""
+    arm = env.arms[hand.side]
+    known = {"filtered_position": hand.filtered_position, "filtered_quat": hand.filtered_quat_wxyz}
+    return episodes.HandRecord(
+        target_position=hand.target.position,
+        target_quat=hand.target.quat_wxyz,
+        closure=hand.target.closure,
+        accepted_position=arm.position,
+        accepted_quat=arm.quat,
+        joint_target=arm.ik.q,
+        engaged=hand.engaged,
+        fine=hand.fine,
+        scale=hand.scale,
+        guard_state=hand.state.value,
+        guard_reason=hand.reason.value if hand.reason else "",
+        T_world_tracking=hand.T_world_tracking,
+        clamps=int(hand.clamps) | int(arm.clamps) << CLAMP_SHIFT,
+        ik_position_error=arm.residual.position_error,
+        ik_rotation_error=arm.residual.rotation_error,
+        trigger=hand.trigger,
+        grip=hand.grip,
+        stick=controller.stick if controller else (0.0, 0.0),
+        buttons=int(controller.buttons) if controller else 0,
+        tracking_valid=hand.state is not HandState.HELD,
+        t_device_ns=episodes.NO_TIME if hand.t_device_ns is None else hand.t_device_ns,
+        t_recv_ns=episodes.NO_TIME if hand.t_recv_ns is None else hand.t_recv_ns,
+        **{key: value for key, value in known.items() if value is not None},
+        **pose,
+    )
+
+
+def step_record(row: Row, env: PicoPandaEnv, last: LastPoses) -> episodes.StepRecord:
+    """Convert a row, right after the step that it tells of."""
+    last.take(row)
+    newest = row.policy.frame
+    hands = {
+        side: hand_record(
+            hand, env, newest.controllers[side] if newest else None, last.hands.get(side, {})
+        )
+        for side, hand in row.policy.hands.items()
+    }
+    return episodes.StepRecord(
+        observation=row.observation,
+        action=row.policy.action.astype(float),
+        reward=row.reward,
+        terminated=row.terminated,
+        truncated=row.truncated,
+        success=bool(row.info["success"]),
+        state=row.state,
+        ctrl=env.ctrl,
+        hands=hands,
+        t_obs_ns=row.t_tick_ns,
+        t_filter_ns=row.t_tick_ns,
+        t_policy_ns=row.t_policy_ns,
+        t_step_start_ns=row.t_apply_ns,
+        t_step_end_ns=row.t_done_ns,
+        sim_time=float(row.state[0]),
+        late=row.late,
+        n_clipped=row.info["n_clipped"],
+        controller_memory=row.memory,
+        **last.head,
+    )
+
+
+PACKAGES = ("mujoco", "gymnasium", "numpy", "scipy", "h5py", "openvr", "picopanda")
+
+
+def package_versions() -> dict[str, str]:
+    """Return the versions of what a recording depends on."""
+    versions = {}
+    for name in PACKAGES:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
+    return versions
+
+
+def episode_info(
+    env: PicoPandaEnv,
+    device: str,
+    operator: str,
+    config: TeleopConfig,
+    clock: Clock,
+    model_sha256: str,
+) -> episodes.EpisodeInfo:
+    """Describe what all episodes of this session have in common."""
+    spec = env.spec
+    assert spec is not None
+    speed, period = env.speed_limits, 1.0 / env.control_hz
+    return episodes.EpisodeInfo(
+        task=env.task.name,
+        seed=0,
+        operator=operator,
+        session_id=secrets.token_hex(8),
+        language_instruction=env.task.instruction,
+        device=device,
+        start_time_utc="",
+        t_start_ns=clock.now_ns(),
+        control_hz=env.control_hz,
+        n_substeps=env.n_substeps,
+        physics_timestep=env.model.opt.timestep,
+        control_mode=env.control_mode,
+        env_spec_json=spec.to_json(),
+        env_args={"env_name": spec.id, "type": 2, "env_kwargs": dict(spec.kwargs)},
+        sides=env.sides,
+        action_names=env.action_names,
+        action_attrs={
+            "description": env.action_description,
+            "linear_scale_m": speed.linear * period,
+            "angular_scale_rad": speed.angular * period,
+            "gripper_sign": "-1 open, +1 closed",
+        },
+        observation_attrs={"object": {"names": env.task.object_names}},
+        clamp_flags=CLAMP_FLAGS,
+        button_flags=BUTTON_FLAGS,
+        guard_states=tuple(state.value for state in HandState),
+        guard_reasons=("", *(reason.value for reason in Reason)),
+        state_components=episodes.state_components(env.model),
+        ctrl_names=tuple(env.model.actuator(i).name for i in range(env.model.nu)),
+        model_sha256=model_sha256,
+        mujoco_version=mujoco.__version__,
+        teleop_config_json=json.dumps(dataclasses.asdict(config)),
+        packages=package_versions(),
+    )
