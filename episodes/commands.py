@@ -180,6 +180,7 @@ def main(args: list[str] | None = None) -> int:
         Command,  # pyright: ignore[reportArgumentType]
         args=args,
         prog="python -m episodes",
+        config=(tyro.conf.EnumChoicesFromValues,),
         description="Look at recorded episodes, check, replay and draw them.",
     )
     try:

@@ -54,10 +54,21 @@ class Comparison:
         self.divergence: Divergence | None = None
         self.max_position_error = 0.0
         self.notes: list[str] = []
+        self.intact = True
         self._components = episode.state_components
         names = list(self._components)
         start = sum(self._components[name] for name in names[: names.index("qpos")])
         self._qpos = slice(start, start + self._components["qpos"])
+
+    def written(self, episode: Episode, *paths: str) -> None:
+        """Check that the datasets of a replay are what was written, bit for bit.
+
+        Physics may swallow a wrong bit: a ctrl below the resolution of the force it makes.
+        """
+        for path in paths:
+            if not episode.intact(path):
+                self.notes.append(f"{path} is not what was written")
+                self.intact = False
 
     def state(self, row: int, stored: Array, got: Array) -> None:
         """Take the stored and the replayed state (D,) before ``row``."""

@@ -31,8 +31,9 @@ continuous in sign from row to row; every dataset that holds one says `quat_orde
 of `actions`; what came after the last row is in `obs_final` and `sim/state_final`. NaN and the
 time -1 mean that there was none.
 
-Every dataset has the attributes `unit` and `description`; `names` of its columns, `codes` (the
-words that its numbers stand for), `flags` and `bits` where they apply.
+Every dataset has the attributes `unit`, `description` and `sha256` (of its bytes in C order);
+`names` of its columns, `codes` (the words that its numbers stand for), `flags` and `bits` where
+they apply.
 """
 
 _MASKS = {

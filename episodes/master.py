@@ -11,7 +11,7 @@ from . import schema
 from .disk import replacing
 from .errors import FileFormatError
 from .hdf5 import attr, attrs_of, group_at
-from .storage import write_collection
+from .storage import new_file, write_collection
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class Master:
                 continue
             demos[name], links[name] = summary, path
         target = self._folder / schema.MASTER
-        with replacing(target) as partial, h5py.File(partial, "w") as file:
+        with replacing(target) as partial, new_file(partial) as file:
             data = file.create_group(schema.DATA)
             for name, path in links.items():
                 relative = f"{schema.EPISODES_DIR}/{path.name}"

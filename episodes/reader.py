@@ -15,6 +15,7 @@ from . import schema
 from .errors import EpisodesError, FileFormatError
 from .hdf5 import array_at, attr, attrs_of, group_at
 from .master import episode_files
+from .storage import content_hash
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,6 +98,10 @@ class Episode:
         """Return a whole dataset by its path under the demo group, such as ``sim/ctrl``."""
         with _open(self.path) as file:
             return array_at(self._group(file), path)
+
+    def intact(self, path: str) -> bool:
+        """Say whether a dataset is, bit for bit, what was written."""
+        return self.dataset_attrs(path).get(schema.SHA256) == content_hash(self.array(path))
 
     def dataset_attrs(self, path: str) -> dict[str, Any]:
         """Return a dataset's attributes."""

@@ -83,6 +83,7 @@ def _replay_ctrl(episode: Episode, env: ReplayEnv, states: Array) -> ReplayRepor
         )
     env.restore(states[0])
     compared, flags = Comparison(episode), list[bool]()
+    compared.written(episode, schema.CTRL, schema.STATES, schema.STATE_FINAL, schema.SUCCESS)
     compared.state(0, states[0], env.integration_state())
     for row in range(len(ctrl)):
         info = env.apply_ctrl(ctrl[row])
@@ -96,6 +97,7 @@ def _replay_action(episode: Episode, env: ReplayEnv, states: Array) -> ReplayRep
     actions = episode.array(schema.ACTIONS).astype(np.float32)
     env.reset(seed=episode.seed)
     compared, flags = Comparison(episode), list[bool]()
+    compared.written(episode, schema.ACTIONS, schema.STATES, schema.STATE_FINAL, schema.SUCCESS)
     compared.state(0, states[0], env.integration_state())
     for row, action in enumerate(actions):
         info = env.step(action)[-1]
@@ -111,6 +113,7 @@ def _replay_state(episode: Episode, env: ReplayEnv | None) -> ReplayReport:
     try:
         compared = Comparison(episode)
         compared.notes.extend(notes)
+        compared.written(episode, schema.STATES)
         states, observed = episode.array(schema.STATES), ToolCheck(episode, holder)
         ok = True
         for row, state in enumerate(states):
@@ -185,7 +188,7 @@ def _report(
         episode=str(episode),
         mode=mode,
         rows=episode.n_rows,
-        ok=ok,
+        ok=ok and compared.intact,
         divergence=compared.divergence,
         max_position_error=compared.max_position_error,
         success_stored=_last_success(episode),

@@ -283,6 +283,9 @@ ATTRS: tuple[AttrField, ...] = (
 COMPLETE = "complete"
 """Attribute of ``/data/demo_N``, 1, written last: a group without it was never finished."""
 
+SHA256 = "sha256"
+"""Attribute of every dataset: the hash of its content, since physics can swallow a wrong bit."""
+
 
 def observation_field(key: str) -> ObservationField | None:
     """Return the known meaning of an observation key, with ``{robot}`` still in it, or None."""

@@ -1,6 +1,13 @@
-"""Write one episode as one HDF5 file, and read it back to see that it is all there."""
+"""Write one episode as one HDF5 file, and read it back to see that it is all there.
 
-from collections.abc import Mapping, Sequence
+Files are built in memory and written in one go: when HDF5 itself meets a full disk, it cannot
+close the file, and the process may die of it later, with all that was still to be saved.
+"""
+
+import hashlib
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +26,32 @@ COMPRESS_ABOVE = 4 * 1024
 """Bytes; below, compression costs more than it saves."""
 
 
+@contextmanager
+def new_file(path: Path) -> Iterator[h5py.File]:
+    """Yield an HDF5 file in memory, written to ``path`` when the block succeeds.
+
+    FileExistsError when there is one already; any other error leaves what was written.
+    """
+    name = f"in memory {uuid.uuid4().hex}"  # HDF5 opens a name once a process, even here
+    with h5py.File(name, "w", driver="core", backing_store=False) as file:
+        yield file
+        file.flush()
+        image: bytes = file.id.get_file_image()
+    with path.open("xb") as out:
+        out.write(image)
+
+
 def write_file(path: Path, name: str, attrs: Mapping[str, Any], columns: Sequence[Column]) -> None:
     """Write ``/data/<name>`` and what belongs to it into a new file; FileExistsError if there."""
-    with h5py.File(path, "x") as file:
+    with new_file(path) as file:
         data = file.create_group(schema.DATA)
         demo = data.create_group(name)
         for column in columns:
             dataset = demo.create_dataset(column.path, data=column.array, **_storage(column.array))
-            set_attrs(dataset, column.attrs)
+            set_attrs(dataset, {**column.attrs, schema.SHA256: content_hash(column.array)})
         set_attrs(demo, attrs)
         write_collection(file, {name: attrs})
         demo.attrs[schema.COMPLETE] = 1
-        file.flush()
 
 
 def write_collection(file: h5py.File, demos: Mapping[str, Mapping[str, Any]]) -> None:
@@ -61,6 +82,11 @@ def check_file(path: Path, name: str, attrs: Mapping[str, Any], columns: Sequenc
                 _check_column(demo, column)
     except OSError as error:
         raise FileFormatError(f"{path} cannot be read back: {error}") from error
+
+
+def content_hash(array: npt.NDArray) -> str:
+    """Return the SHA-256 of an array's bytes in C order, as stored with every dataset."""
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
 
 
 def _in_mask(mask: str, attrs: Mapping[str, Any]) -> bool:

@@ -12,7 +12,9 @@ from .columns import Place, places
 from .errors import EpisodesError
 from .fields import Order
 from .reader import Episode
+from .storage import content_hash
 
+NOT_INTACT = "is not what was written: its bytes do not have the hash in its attribute sha256"
 NORM_TOLERANCE = 1e-5
 """Of a quaternion's length; observations are float32."""
 CLOCK_TOLERANCE = 1e-6
@@ -89,7 +91,10 @@ def _dataset(
         yield Fault(where, "lacks the attribute unit or description")
     if field.quat is not None and attrs.get("quat_order") != "wxyz":
         yield Fault(where, f"quat_order is {attrs.get('quat_order')!r}, must be 'wxyz'")
-    yield from _content(where, place, array)
+    faults = list(_content(where, place, array))
+    yield from faults
+    if not faults and attrs.get(schema.SHA256) != content_hash(array):
+        yield Fault(where, NOT_INTACT)
 
 
 def _content(where: str, place: Place, array: npt.NDArray[Any]) -> Iterator[Fault]:
@@ -181,7 +186,13 @@ def _observations(episode: Episode) -> Iterator[Fault]:
             yield Fault(where, "lacks the attribute unit or description")
         elif known is not None and known.columns and array.shape[1:] != (known.columns,):
             yield Fault(where, f"has shape {array.shape}, must have {known.columns} columns")
-        elif known is not None and known.quat:
-            yield from _quaternions(where, array, continuous=False)
+        elif (
+            known is not None
+            and known.quat
+            and (faults := list(_quaternions(where, array, continuous=False)))
+        ):
+            yield from faults
+        elif not episode.intact(f"{schema.OBS}/{key}"):
+            yield Fault(where, NOT_INTACT)
     if not observations:
         yield Fault(f"{episode}/{schema.OBS}", "is empty")

@@ -29,6 +29,8 @@ class Save:
     """The episode's file, once it is in place."""
     error: WriteError | None = None
     """Why the last attempt failed."""
+    told: bool = False
+    """The error was raised somewhere."""
     _ended: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -41,6 +43,7 @@ class Save:
         if not self._ended.wait(timeout_s):
             raise WriteError(f"the episode is still being saved after {timeout_s} s; wait longer")
         if self.error is not None:
+            self.told = True
             raise self.error
         if self.path is None:
             raise WriteError("the episode was not saved; close() the recorder to see why")
@@ -61,7 +64,7 @@ class Save:
 
     def again(self) -> None:
         """Make ready for another attempt."""
-        self.error = None
+        self.error, self.told = None, False
         self._ended.clear()
 
     def _explained(self, error: Exception, run: Run) -> WriteError:
@@ -124,7 +127,6 @@ class Writer:
         self._queue: queue.SimpleQueue[Save | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._failed: list[Save] = []
-        self._unreported: list[WriteError] = []
         self._thread = threading.Thread(target=self._work, name="episode-writer")
         self._thread.start()
 
@@ -140,16 +142,15 @@ class Writer:
 
     def raise_error(self) -> None:
         """Raise the oldest error that was not raised yet."""
-        with self._lock:
-            error = self._unreported.pop(0) if self._unreported else None
-        if error is not None:
-            raise error
+        for save in self.failed:
+            if save.error is not None and not save.told:
+                save.told = True
+                raise save.error
 
     def retry(self) -> list[Save]:
         """Try all failed saves again."""
         with self._lock:
             again, self._failed = self._failed, []
-            self._unreported.clear()
         for save in again:
             save.again()
             self.put(save)
@@ -167,4 +168,3 @@ class Writer:
             if save.error is not None:
                 with self._lock:
                     self._failed.append(save)
-                    self._unreported.append(save.error)

@@ -51,7 +51,7 @@ def run_python(code: str, env: dict[str, str]) -> subprocess.CompletedProcess[st
 
 def test_every_row_field_round_trips(tmp_path: Path) -> None:
     with Recorder(open_run(tmp_path)) as recorder:
-        rows = record_into(recorder, n_rows=30)
+        rows, _ = record_into(recorder, n_rows=30)
     episode = open_episode(tmp_path / "episodes" / "demo_000000.hdf5")
     for field in schema.FIELDS:
         for place in places(field, [Side.RIGHT]):
@@ -297,31 +297,29 @@ def test_full_disk_keeps_the_episode_for_another_try(
         path.write_bytes(b"x")
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
+    env = make_env()
+    info, model = make_info(env, 2), CompiledModel.of(env.model)
     with Recorder(open_run(tmp_path)) as recorder:
-        record_into(recorder, 0, 4)
+        record_into(recorder, 0, 4)[1].wait(30)
         with monkeypatch.context() as patch:
             patch.setattr(writer, "write_file", full)
-            env = make_env()
-            rows, _ = make_rows(env, 1, 4)
-            recorder.start(make_info(env, 1), CompiledModel.of(env.model))
-            for row in rows:
-                recorder.append(row)
-            save = recorder.finish(
-                EpisodeResult(
-                    success=False, outcome=Outcome.FAILURE, state_final=env.integration_state()
-                )
-            )
-            assert save is not None
+            rows, told = record_into(recorder, 1, 4)
             with pytest.raises(WriteError, match=r"4 rows.*No space left.*in memory"):
-                save.wait(30)
+                told.wait(30)
+            recorder.start(info, model)  # that error was told already
+            recorder.discard()
+            _, untold = record_into(recorder, 2, 4)
+            while not untold.ended:
+                pass
         with pytest.raises(WriteError, match="No space left"):
-            recorder.start(make_info(env, 2), CompiledModel.of(env.model))
+            recorder.start(info, model)
         recorder.append(rows[0])  # told once; the new episode runs
         recorder.discard()
         assert names_in(tmp_path) == ["demo_000000.hdf5"]
-        (again,) = recorder.retry()
-        assert again.wait(30).name == "demo_000001.hdf5"
-    assert [e.seed for e in read_run(tmp_path)] == [0, 1]
+        paths = [save.wait(30).name for save in recorder.retry()]
+        assert paths == ["demo_000001.hdf5", "demo_000002.hdf5"]
+        assert recorder.failed == ()
+    assert [e.seed for e in read_run(tmp_path)] == [0, 1, 2]
 
 
 def test_close_says_what_was_not_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -349,8 +347,7 @@ from episodes import WriteError
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 folder = Path({str(tmp_path)!r})
 with Recorder(open_run(folder)) as recorder:
-    record_into(recorder, 0, 10)
-    while not (folder / "dataset.hdf5").exists(): pass
+    record_into(recorder, 0, 10)[1].wait(60)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, hard))
     record_into(recorder, 1, 400)

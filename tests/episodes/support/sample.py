@@ -20,6 +20,7 @@ from episodes import (
     Recorder,
     Run,
     RunSpec,
+    Save,
     StepRecord,
     state_components,
 )
@@ -163,8 +164,8 @@ def make_rows(env: Any, seed: int = 0, n_rows: int = 60) -> tuple[list[StepRecor
 
 def record_into(
     recorder: Recorder, seed: int = 0, n_rows: int = 60, env: Any = None, **changes: Any
-) -> list[StepRecord]:
-    """Record one episode and hand it to the writer; return its rows."""
+) -> tuple[list[StepRecord], Save]:
+    """Record one episode and hand it to the writer; return its rows and its save."""
     env = make_env() if env is None else env
     rows, final = make_rows(env, seed, n_rows)
     recorder.start(make_info(env, seed, **changes), CompiledModel.of(env.model))
@@ -180,8 +181,9 @@ def record_into(
         reason="task",
         late_ticks=1,
     )
-    recorder.finish(result)
-    return rows
+    save = recorder.finish(result)
+    assert save is not None
+    return rows, save
 
 
 def open_run(folder: Path) -> Run:
