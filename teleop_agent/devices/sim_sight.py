@@ -1,0 +1,23 @@
+"""What a simulated person has seen so far: the scene, a reaction time ago."""
+
+from collections import deque
+
+from .base import SceneView
+
+
+class Sight:
+    """Keep views until they have been noticed."""
+
+    def __init__(self, reaction_ns: int) -> None:
+        self._reaction_ns = reaction_ns
+        self._coming: deque[SceneView] = deque()
+        self.seen: SceneView | None = None
+
+    def watch(self, view: SceneView) -> None:
+        """Take in what is to be seen now."""
+        self._coming.append(view)
+
+    def advance(self, t_ns: int) -> None:
+        """Let ``seen`` be the newest view that is a reaction time old at ``t_ns``."""
+        while self._coming and self._coming[0].t_ns <= t_ns - self._reaction_ns:
+            self.seen = self._coming.popleft()
