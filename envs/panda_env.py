@@ -1,7 +1,7 @@
 """The Gymnasium environment."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium as gym
 import mujoco
@@ -30,7 +30,7 @@ REWARDS = ("sparse", "dense")
 Observation = dict[str, npt.NDArray[np.float32]]
 
 
-class PicoPandaEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
+class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
     """One Franka Panda with a parallel gripper at a table.
 
     The world's origin is the robot's base, z = 0 the table top; x forward, y left, z up. Metres,
@@ -78,7 +78,7 @@ class PicoPandaEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
     ``success`` bool; ``n_clipped`` entries of the action outside [-1, 1].
     """  # noqa: E501
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["human", "rgb_array"], "render_fps": 50}
+    metadata: dict[str, Any] = {"render_modes": ["human", "rgb_array"], "render_fps": 50}
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class PicoPandaEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
 
     def _observation_space(self) -> spaces.Dict:
         """Bound the observations: generously, since MuJoCo's joint limits are soft."""
-        boxes: dict[str, spaces.Box] = {}
+        boxes: dict[str, spaces.Space[Any]] = {}
 
         def box(key: str, lower: npt.ArrayLike, upper: npt.ArrayLike) -> None:
             low, high = np.asarray(lower, np.float32), np.asarray(upper, np.float32)
