@@ -14,6 +14,8 @@ routines and elementwise numpy only, never BLAS, so that it gives the same bits 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from math import isfinite
+from operator import le
 
 import mujoco
 import numpy as np
@@ -96,6 +98,14 @@ class IKSolution:
         return self.status is IKStatus.CONVERGED
 
 
+def as_index(addresses: npt.NDArray[np.intp]) -> slice | npt.NDArray[np.intp]:
+    """Return a slice for addresses (n,) that follow one another: indexing by it is faster."""
+    first = int(addresses[0])
+    if np.array_equal(addresses, np.arange(first, first + len(addresses))):
+        return slice(first, first + len(addresses))
+    return addresses
+
+
 class ArmIK:
     """Keep one arm's commanded posture and move it toward tool targets.
 
@@ -122,12 +132,13 @@ class ArmIK:
         self.config = config or IKConfig()
         self._model, self._data = model, mujoco.MjData(model)
         self._site = named_id(model, mujoco.mjtObj.mjOBJ_SITE, site)
-        self._qpos_adr, self._dof_adr = joint_addresses(model, joints)
+        qpos_adr, self._dof_adr = joint_addresses(model, joints)
+        self._qpos_at = as_index(qpos_adr)
         n = len(joints)
         self.joints = tuple(joints)
         ids = [named_id(model, mujoco.mjtObj.mjOBJ_JOINT, name) for name in joints]
-        self.lower = np.array(model.jnt_range[ids, 0])
-        self.upper = np.array(model.jnt_range[ids, 1])
+        self._limits = np.array(model.jnt_range[ids].T, order="C")
+        self.lower, self.upper = self._limits
         if not np.all(self.lower < self.upper):
             raise KinematicsError(f"joints {list(joints)} need ranges; the model leaves some open")
         self.velocity_limits = np.array(velocity_limits, dtype=np.float64)
@@ -156,8 +167,9 @@ class ArmIK:
         self._diagonal = self._hessian.reshape(-1)[:: n + 1]
         self._task = np.zeros((6, 6))
         self._task_diagonal = self._task.reshape(-1)[::7]
-        self._six, self._null, self._smooth = np.zeros(6), np.zeros(n), np.zeros(n)
-        self._box_lower, self._box_upper = np.zeros(n), np.zeros(n)
+        self._six, self._null = np.zeros(6), np.zeros(n)
+        self._box = np.zeros((2, n))
+        self._box_lower, self._box_upper = self._box
         self._factor = np.zeros(n * (n + 7))
         self._free = np.zeros(n, dtype=np.int32)
         self._q, self._step, self._previous = np.zeros(n), np.zeros(n), np.zeros(n)
@@ -180,12 +192,14 @@ class ArmIK:
         ``increment`` (n,) [rad] is the tick that led there; zero by default.
         """
         posture = self.rest if q is None else np.asarray(q, dtype=np.float64)
-        if posture.shape != self._q.shape or not np.all(np.isfinite(posture)):
+        if posture.shape != self._q.shape or not all(map(isfinite, posture.tolist())):
             raise KinematicsError(f"posture must be {self._q.size} finite rad, got {posture}")
         self._q[:] = posture
         self._previous[:] = 0.0 if increment is None else np.asarray(increment, dtype=np.float64)
         self._step[:] = self._previous  # the solver starts there, and its rounding shows it
-        self._outside = bool(np.any(self._q < self.lower) or np.any(self._q > self.upper))
+        lower, upper = self._limits.tolist()  # of seven numbers lists are compared faster
+        angles = posture.tolist()
+        self._outside = not (all(map(le, lower, angles)) and all(map(le, angles, upper)))
         self._refresh()
 
     def tool(self) -> tuple[Array, Array]:
@@ -195,7 +209,7 @@ class ArmIK:
 
     def forward(self, q: npt.ArrayLike) -> tuple[Array, Array]:
         """Return the tool's position (3,) [m] and quaternion (4,) at ``q``, changing nothing."""
-        self._data.qpos[self._qpos_adr] = np.asarray(q, dtype=np.float64)
+        self._data.qpos[self._qpos_at] = np.asarray(q, dtype=np.float64)
         mujoco.mj_kinematics(self._model, self._data)
         result = self.tool()
         self._refresh()
@@ -220,8 +234,7 @@ class ArmIK:
         )
         self._lean(config.posture * config.posture_gain)
         mujoco.mju_mulMatTVec(self._gradient, self._jac, self._six)
-        np.multiply(self._previous, config.smoothness, out=self._smooth)
-        np.subtract(self._gradient, self._smooth, out=self._gradient)
+        mujoco.mju_addToScl(self._gradient, self._previous, -config.smoothness)
         np.subtract(self._gradient, self._null, out=self._gradient)
         self._solve_box()
         self._previous[:] = self._step
@@ -281,7 +294,7 @@ class ArmIK:
     # Inside a tick: no @, no numpy.linalg, no scipy.
 
     def _refresh(self) -> None:
-        self._data.qpos[self._qpos_adr] = self._q
+        self._data.qpos[self._qpos_at] = self._q
         mujoco.mj_kinematics(self._model, self._data)
 
     def _measure(self) -> None:
@@ -318,11 +331,10 @@ class ArmIK:
 
     def _solve_box(self) -> None:
         """Minimise over the ranges and the reach (n,) of one step into ``_step``."""
-        lower, upper = self._box_lower, self._box_upper
-        np.subtract(self.lower, self._q, out=lower)
-        np.subtract(self.upper, self._q, out=upper)
-        np.maximum(lower, self._back, out=lower)
-        np.minimum(upper, self._reach, out=upper)
+        box, lower, upper = self._box, self._box_lower, self._box_upper
+        np.subtract(self._limits, self._q, out=box)
+        np.maximum(box, self._back, out=box)
+        np.minimum(box, self._reach, out=box)
         if self._outside:
             # Beyond its range by more than one step a joint has no room: back at full speed. The
             # solver wants lower < upper.

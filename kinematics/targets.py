@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+import mujoco
 import numpy as np
 import numpy.typing as npt
 from scipy.spatial.transform import RigidTransform
@@ -66,20 +67,37 @@ class Workspace:
     """(3,) [m] in base. z: fingertips end 8 mm below the tool centre, so 10 mm clears a table."""
     upper: Array = field(default_factory=lambda: np.array([0.80, 0.50, 0.85]))
     """(3,) [m] in base."""
+    _rotation: Array = field(init=False, repr=False)
+    _origin: Array = field(init=False, repr=False)
+    """``T_world_base`` as arrays (3, 3) and (3,): applying scipy's takes twenty times longer."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lower", frozen_array(self.lower, (3,), "workspace lower"))
         object.__setattr__(self, "upper", frozen_array(self.upper, (3,), "workspace upper"))
+        object.__setattr__(self, "_rotation", self.T_world_base.rotation.as_matrix())
+        object.__setattr__(self, "_origin", self.T_world_base.translation)
         if not np.all(self.lower < self.upper):
             raise KinematicsError(f"workspace lower {self.lower} must be below upper {self.upper}")
 
     def clamp(self, position: Array) -> Array:
         """Return the point of the box nearest to ``position`` (3,), both in world [m]."""
-        p_base = self.T_world_base.inv().apply(position)
-        inside = np.clip(p_base, self.lower, self.upper)
-        if np.array_equal(inside, p_base):
+        p_base = self.to_base(position)
+        inside = np.minimum(np.maximum(p_base, self.lower), self.upper)
+        if inside.tolist() == p_base.tolist():
             return np.array(position, dtype=np.float64)
-        return self.T_world_base.apply(inside)
+        return self.to_world(inside)
+
+    def to_base(self, position: Array) -> Array:
+        """Return a point of world (3,) [m] in base."""
+        point = np.empty(3)
+        mujoco.mju_mulMatTVec(point, self._rotation, np.subtract(position, self._origin))
+        return point
+
+    def to_world(self, position: Array) -> Array:
+        """Return a point of base (3,) [m] in world."""
+        point = np.empty(3)
+        mujoco.mju_mulMatVec(point, self._rotation, position)
+        return np.add(point, self._origin, out=point)
 
 
 @dataclass(frozen=True, slots=True)
