@@ -19,8 +19,9 @@ class ClutchConfig:
     release: float = 0.4
     """Grip at which it lets go; the gap keeps a trembling finger from chattering."""
     scale: float = 0.6
-    """Tool metres for one of the hand's: precise, and 0.5 m of reach covers the workspace in two
-    strokes. Rotation is always 1:1, since a scaled rotation loses the hand's sense of up."""
+    """Tool metres for one of the hand's: steadier than 1:1, and two 0.5 m strokes of the hand
+    still cross the workspace's depth. Rotation is always 1:1: scaled, the tool would come out of
+    line with the hand."""
     fine: float = 0.2
     """Share of the scale while the stick is pressed; position only, for the same reason."""
     grip_position: tuple[float, float, float] = (0.0, 0.0, 0.0)

@@ -68,7 +68,7 @@ class KalmanConfig:
     """m rms of the tracker and the hand's tremor together, the middle of 0.3 .. 1 mm."""
     lag_s: float = 0.025
     """The estimate is told for this long ago: jerk falls to 0.063 of the raw stream's at 90 Hz,
-    where the newest estimate alone leaves 0.4."""
+    where the newest estimate alone leaves 0.30."""
     max_ahead_s: float = 0.025
     """Extrapolate at most so far past the newest sample, 50 ms after it with the lag: bridges a
     stall of four samples; a hand at 13 m/s2 is then 4 mm off, and the tool stands still until

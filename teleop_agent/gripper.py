@@ -11,7 +11,7 @@ class GripperConfig:
     """Tune how a trigger takes over a held gripper."""
 
     meet: float = 0.05
-    """The trigger has met the held closure when within this: 2 mm of an 80 mm stroke a finger."""
+    """The trigger has met the held closure when within this: 2 mm of a finger's 40 mm."""
 
     def __post_init__(self) -> None:
         if not 0.0 < self.meet < 0.5:

@@ -23,9 +23,9 @@ class GuardConfig:
     """Bound what a controller's pose stream may do."""
 
     max_speed: float = 4.5
-    """m/s; twice a fast reach, 5 cm between samples at 90 Hz."""
+    """m/s; beyond any reach at a table, 5 cm between samples at 90 Hz."""
     max_turn_rate: float = 55.0
-    """rad/s; a wrist flick reaches 20, 55 is 35 degrees between samples at 90 Hz."""
+    """rad/s; beyond any wrist, 35 degrees between samples at 90 Hz."""
     max_gap_periods: float = 3.0
     """After a longer gap the gates grow no wider, else a late sample could leap anywhere."""
     max_age_ns: int = 250_000_000

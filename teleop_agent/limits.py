@@ -82,11 +82,12 @@ class StepLimiter:
     def _room(self, distance: Array) -> Array:
         """Return the longest steps (3,) from which braking at the limit ends before the wall.
 
-        In units of u = step / (a T^2), braking by 1 a step covers u (u + 1) / 2; below u = 1 the
-        whole distance can be taken in one step.
+        In units of the change a step may have: steps k + f, k - 1 + f, .. f (f in 0 .. 1) cover
+        k (k + 1) / 2 + (k + 1) f, which is the distance.
         """
         units = np.maximum(distance, 0.0) / self._max_move_change
-        return self._max_move_change * np.minimum(units, np.sqrt(0.25 + 2.0 * units) - 0.5)
+        k = np.floor(np.sqrt(0.25 + 2.0 * units) - 0.5)
+        return self._max_move_change * (0.5 * k + units / (k + 1.0))
 
 
 def _near(step: Array, last: Array, most: float) -> Array:
