@@ -45,6 +45,7 @@ class SimDevice(Device):
     """
 
     realtime: ClassVar[bool] = False
+    has_eyes: ClassVar[bool] = True
 
     def __init__(self, seed: int = 0, config: SimConfig | None = None) -> None:
         self._seed, self._config = seed, config or SimConfig()
