@@ -83,7 +83,7 @@ class Workspace:
         """Return the point of the box nearest to ``position`` (3,), both in world [m]."""
         p_base = self.to_base(position)
         inside = np.minimum(np.maximum(p_base, self.lower), self.upper)
-        if inside.tolist() == p_base.tolist():
+        if mujoco.mju_dist3(inside, p_base) < _ON_THE_FACE:
             return np.array(position, dtype=np.float64)
         return self.to_world(inside)
 
@@ -98,6 +98,10 @@ class Workspace:
         point = np.empty(3)
         mujoco.mju_mulMatVec(point, self._rotation, position)
         return np.add(point, self._origin, out=point)
+
+
+_ON_THE_FACE = 1e-12
+"""m; rounding in a turned base, which must not move a clamped point a second time."""
 
 
 @dataclass(frozen=True, slots=True)
