@@ -8,7 +8,7 @@ import numpy as np
 
 from kinematics import EndEffectorTarget, Side, SpeedLimits, Workspace
 from kinematics.frames import Array, quat_wxyz
-from kinematics.ik import ArmIK, IKTick
+from kinematics.ik import ArmIK, IKTick, as_index
 from kinematics.names import joint_addresses, named_id
 
 from .scene import HAND, Mount, compose_arm
@@ -58,12 +58,14 @@ class ArmController:
         self.workspace = Workspace(mount.T_world_base, arm.workspace_lower, arm.workspace_upper)
         self.base_quat = quat_wxyz(mount.T_world_base)
         names = [side.prefix + name for name in arm.joints]
-        self.qpos_adr, self.dof_adr = joint_addresses(model, names)
+        qpos_adr, dof_adr = joint_addresses(model, names)
+        self.qpos_adr, self.dof_adr = as_index(qpos_adr), as_index(dof_adr)
         fingers = [side.prefix + HAND + name for name in gripper.joints]
-        self.finger_adr, _ = joint_addresses(model, fingers)
+        finger_adr, _ = joint_addresses(model, fingers)
+        self.finger_adr = as_index(finger_adr)
         self.site = named_id(model, mujoco.mjtObj.mjOBJ_SITE, side.prefix + HAND + gripper.ee_site)
         actuator = mujoco.mjtObj.mjOBJ_ACTUATOR
-        self.actuators = np.array([named_id(model, actuator, name) for name in names])
+        self.actuators = as_index(np.array([named_id(model, actuator, name) for name in names]))
         self.grip_actuator = named_id(model, actuator, side.prefix + HAND + gripper.actuator)
         self.ik = ArmIK(
             compose_arm(side, mount),
@@ -91,7 +93,9 @@ class ArmController:
         """Limits that acted in the last control step."""
         self.residual = IKTick()
         """What the IK left over; for joint targets, when they were encoded."""
-        self._turn, self._between = np.zeros(3), np.zeros(4)
+        self._reach = arm.velocity_limits * self._period
+        self._turn, self._way = np.zeros(3), np.zeros(3)
+        self._point, self._between = np.zeros(3), np.zeros(4)
         self._measured_p, self._measured_q = np.zeros(3), np.zeros(4)
 
     # What the arm measures.
@@ -107,7 +111,7 @@ class ArmController:
 
     def opening(self, data: mujoco.MjData) -> float:
         """Return the distance between the pads [m]."""
-        return float(data.qpos[self.finger_adr].sum())
+        return sum(data.qpos[self.finger_adr].tolist())
 
     def measured_target(self, data: mujoco.MjData) -> EndEffectorTarget:
         """Return where the tool is and how far the gripper is closed."""
@@ -147,7 +151,7 @@ class ArmController:
 
     def set_memory(self, memory: Array) -> None:
         """Take back what ``get_memory`` gave."""
-        n = len(self.qpos_adr)
+        n = len(self.arm.joints)
         fixed, q, increment, velocity = np.split(memory, [9, 9 + n, 9 + 2 * n])
         self.position[:], self.quat[:] = fixed[:3], fixed[3:7]
         self.closure = float(fixed[7])
@@ -184,24 +188,28 @@ class ArmController:
 
     def follow_joints(self, q: Array, closure: float, ctrl: Array) -> None:
         """Move the reference to joint positions ``q`` (n,) [rad], at most at joint speed."""
-        start = self.ik.q
-        reach = self.arm.velocity_limits * self._period
-        slow = np.clip(q, start - reach, start + reach)
-        self.clamps = Clamp.NONE if np.array_equal(slow, q) else Clamp.SPEED
-        self.ik.reset(slow, (slow - start) / self._ticks)
-        self._write(np.stack([start, slow]), slow - start, closure, ctrl)
+        start, slow = postures = np.empty((2, len(q)))
+        start[:] = self.ik.q
+        np.maximum(q, start - self._reach, out=slow)
+        np.minimum(slow, start + self._reach, out=slow)
+        self.clamps = Clamp.NONE if slow.tolist() == q.tolist() else Clamp.SPEED
+        move = slow - start
+        self.ik.reset(slow, move / self._ticks)
+        self._write(postures, move, closure, ctrl)
         self.position[:], self.quat[:] = self.ik.tool()
 
     def _track(self, start_p: Array, start_q: Array, position: Array, quat: Array) -> None:
         """Run the IK ticks of one control step along the straight way between two poses."""
+        ik, point, between = self.ik, self._point, self._between
         mujoco.mju_subQuat(self._turn, quat, start_q)
+        np.subtract(position, start_p, out=self._way)
         for k in range(1, self._ticks + 1):
             share = k / self._ticks
-            self._between[:] = start_q
-            mujoco.mju_quatIntegrate(self._between, self._turn, share)
-            point = start_p + share * (position - start_p)
-            self.ik.step(point, self._between, self._tick_time)
-            self._postures[k] = self.ik.q
+            between[:] = start_q
+            mujoco.mju_quatIntegrate(between, self._turn, share)
+            mujoco.mju_addScl(point, start_p, self._way, share)
+            ik.step(point, between, self._tick_time)
+            self._postures[k] = ik.q
 
     def _write(self, postures: Array, previous: Array, closure: float, ctrl: Array) -> None:
         self.closure = closure
