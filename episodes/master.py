@@ -74,7 +74,7 @@ class Master:
             try:
                 name, summary = self._summary(path)
             except (OSError, FileFormatError) as error:
-                logger.warning("left out of %s: %s", schema.MASTER, error)
+                logger.warning("%s is left out of %s: %s", path, schema.MASTER, error)
                 continue
             demos[name], links[name] = summary, path
         target = self._folder / schema.MASTER

@@ -177,7 +177,7 @@ class StepRecord:
         put(self, "hands", dict(self.hands))
         if not (math.isfinite(self.reward) and math.isfinite(self.sim_time)):
             raise RecordError(f"reward {self.reward} and sim_time {self.sim_time} must be finite")
-        if np.abs(self.action).max(initial=0.0) > 1.0:
+        if not all(-1.0 <= value <= 1.0 for value in self.action.tolist()):
             raise RecordError(
                 f"action {self.action.tolist()} is beyond [-1, 1]; record what the environment "
                 "executed, after clipping, and count it in n_clipped"

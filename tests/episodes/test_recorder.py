@@ -438,3 +438,24 @@ def test_two_arms(tmp_path: Path) -> None:
     assert episode.dataset_attrs("action_dict/abs_pos")["names"][3] == "left_x"
     assert episode.array("operator/left_pose").shape == (3, 7)
     assert episode.array("control/robot1_accepted_pos").shape == (3, 3)
+
+
+def test_a_broken_episode_is_left_out_of_the_master_and_kept(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    record_run(tmp_path, n_episodes=2, n_rows=4)
+    broken = tmp_path / "episodes" / "demo_000000.hdf5"
+    broken.write_bytes(broken.read_bytes()[:2000])
+    record_run(tmp_path, n_rows=4)
+    assert str(broken) in caplog.text and broken.stat().st_size == 2000
+    assert [e.number for e in read_run(tmp_path / "dataset.hdf5")] == [1, 2]
+
+
+def test_a_run_file_that_is_damaged_is_named(tmp_path: Path) -> None:
+    record_run(tmp_path, n_rows=4)
+    (tmp_path / "run.json").write_text("{")
+    with pytest.raises(RunError, match=r"run\.json is damaged.*remove it"):
+        open_run(tmp_path)
+    (tmp_path / "run.json").unlink()
+    assert open_run(tmp_path).next_number() == 1
+    assert (tmp_path / "run.json").exists()
