@@ -280,7 +280,7 @@ class ArmController:
 
     def _keep_inside(self) -> None:
         inside = self.workspace.clamp(self.position)
-        if not np.array_equal(inside, self.position):
+        if inside.tolist() != self.position.tolist():
             self.position[:] = inside
             self.clamps |= Clamp.WORKSPACE
 

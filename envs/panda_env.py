@@ -362,7 +362,8 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
             obs[robot + "joint_vel"] = data.qvel[arm.dof_adr].astype(np.float32)
             obs[robot + "gripper_qpos"] = np.array([arm.opening(data)], np.float32)
         bound = self.task.object_bound
-        obs["object"] = np.clip(self.task.observe(data), -bound, bound).astype(np.float32)
+        seen = np.minimum(np.maximum(self.task.observe(data), -bound), bound)
+        obs["object"] = seen.astype(np.float32)
         return obs
 
     # Copies for worker processes: the scene is rebuilt, the state carried over.

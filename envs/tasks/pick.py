@@ -60,9 +60,12 @@ class Pick(Task):
 
     def observe(self, data: mujoco.MjData) -> Array:
         """Return the cube's pose (w >= 0) and its offset from the tool, (10,) [m], world."""
-        position, quat = self._position(data), self._quat(data)
-        quat = -quat if quat[0] < 0.0 else quat
-        return np.concatenate([position, quat, position - data.site_xpos[self._site]])
+        found = np.empty(10)
+        found[:7] = data.qpos[self._qpos : self._qpos + 7]
+        if found[3] < 0.0:
+            np.negative(found[3:7], out=found[3:7])
+        np.subtract(found[:3], data.site_xpos[self._site], out=found[7:])
+        return found
 
     def _touching(self, data: mujoco.MjData) -> set[int]:
         """Return the geoms that touch the cube."""
@@ -70,13 +73,19 @@ class Pick(Task):
         touched = pairs[(pairs == self._cube).any(axis=1)]
         return set(touched[touched != self._cube].tolist())
 
+    def _height(self, data: mujoco.MjData) -> float:
+        """Return the height of the cube's centre over the table [m]."""
+        return float(data.qpos[self._qpos + 2])
+
     def _clearance(self, data: mujoco.MjData) -> float:
         """Return the height of the cube's lowest point over the table [m]."""
         mujoco.mju_quat2Mat(self._matrix, self._quat(data))
-        return float(self._position(data)[2] - self.half_size * np.abs(self._matrix[6:]).sum())
+        return self._height(data) - self.half_size * sum(map(abs, self._matrix[6:].tolist()))
 
     def condition(self, data: mujoco.MjData) -> bool:
         """Return whether the cube is high enough, between both pads and touching nothing else."""
+        if self._height(data) < self.lift:  # the centre is too low: all the more the lowest point
+            return False
         return self._clearance(data) >= self.lift and self._touching(data) == self._pads
 
     def shaped_reward(self, data: mujoco.MjData) -> float:
