@@ -14,8 +14,9 @@ from .writer import Save, Writer
 class Recorder:
     """Turn rows into files; use it as a context manager, or close it.
 
-    What the writer thread meets is raised, once, by the next call here, after that call has done
-    its own work: a failed save never costs a row of the running episode.
+    What the writer thread meets is raised, once, by the next call here (but ``finish``, which
+    returns the new save whatever became of older ones), after that call has done its own work: a
+    failed save never costs a row of the running episode.
     """
 
     def __init__(self, run: Run) -> None:
@@ -89,7 +90,6 @@ class Recorder:
         if draft.rows and model is not None:
             save = Save(draft, model)
             self._writer.put(save)
-        self._writer.raise_error()
         return save
 
     def discard(self) -> None:
