@@ -95,6 +95,7 @@ class PoseGuard:
         self._config = config or GuardConfig()
         self._last: Sample | None = None
         self._matrix = np.full((3, 4), np.nan)
+        self._serial = ""
         self._chain = 0
         self._changed_ns = 0
         self._still_since_ns = 0
@@ -124,6 +125,11 @@ class PoseGuard:
         if fault is not None:
             self.forget()
             return fault
+        if pose.serial != self._serial:
+            known, self._serial = self._serial, pose.serial
+            if known:  # roles were swapped, which is no motion even if the two are close together
+                self.forget()
+                return Reason.OTHER_DEVICE
         if self._last is not None and np.array_equal(pose.matrix, self._matrix):
             return self._take_same(self._last._replace(t_ns=t_ns), engaged)
         if self._last is not None:

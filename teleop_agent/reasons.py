@@ -15,6 +15,7 @@ class Reason(StrEnum):
     IDENTITY = "pose is the runtime's default"
     NOT_RIGID = "rotation not orthonormal"
     MIRRORED = "rotation mirrored"
+    OTHER_DEVICE = "another controller took this hand"
     JUMP = "pose jumped"
     SETTLING = "pose not yet consistent"
     STALE = "no fresh sample"
