@@ -84,10 +84,12 @@ class ArmController:
         self._grip = GripperServo(
             n_substeps, timestep, gripper.max_speed, model.actuator_ctrlrange[self.grip_actuator]
         )
-        self._postures = np.zeros((n_ticks + 1, n))
+        self._postures, self._two_postures = np.zeros((n_ticks + 1, n)), np.zeros((2, n))
         self._block, self._grip_block = np.zeros((n_substeps, n)), np.zeros(n_substeps)
         self.position, self.quat = np.zeros(3), np.array([1.0, 0.0, 0.0, 0.0])
         """Accepted target: (3,) [m] and (4,) wxyz."""
+        self._told_p, self._told_q = self.position.copy(), self.quat.copy()
+        """What the IK was last told; ahead of the accepted target while it is out of reach."""
         self.closure = 0.0
         self.clamps = Clamp.NONE
         """Limits that acted in the last control step."""
@@ -132,17 +134,22 @@ class ArmController:
         reference = float(data.ctrl[self.grip_actuator])
         self._grip.reset(reference)
         self.closure = 1.0 - reference / self._grip.stroke
-        position, quat = self.ik.tool()
-        self.position[:], self.quat[:] = position, quat
+        self._stand()
         self.clamps = Clamp.NONE
 
+    def _stand(self) -> None:
+        """Accept the pose of the commanded posture."""
+        self.position[:], self.quat[:] = self._told_p[:], self._told_q[:] = self.ik.tool()
+
     def get_memory(self) -> Array:
-        """Return all that the controller remembers, (3 n + 9,): see ``set_memory``."""
+        """Return all that the controller remembers, (3 n + 16,): see ``set_memory``."""
         return np.concatenate(
             [
                 self.position,
                 self.quat,
                 [self.closure, self._grip.reference],
+                self._told_p,
+                self._told_q,
                 self.ik.q,
                 self.ik.velocity,
                 self._servo.velocity,
@@ -152,10 +159,11 @@ class ArmController:
     def set_memory(self, memory: Array) -> None:
         """Take back what ``get_memory`` gave."""
         n = len(self.arm.joints)
-        fixed, q, increment, velocity = np.split(memory, [9, 9 + n, 9 + 2 * n])
+        fixed, q, increment, velocity = np.split(memory, [16, 16 + n, 16 + 2 * n])
         self.position[:], self.quat[:] = fixed[:3], fixed[3:7]
         self.closure = float(fixed[7])
         self._grip.reset(float(fixed[8]))
+        self._told_p[:], self._told_q[:] = fixed[9:12], fixed[12:]
         self.ik.reset(q, increment)
         self._servo.velocity[:] = velocity
         self.clamps = Clamp.NONE
@@ -166,11 +174,13 @@ class ArmController:
         self, data: mujoco.MjData, position: Array, quat: Array, closure: float, ctrl: Array
     ) -> IKTick:
         """Accept a target within the limits and write the ctrl (n_substeps, nu) toward it."""
-        start_p, start_q = self.position.copy(), self.quat.copy()
         self._accept(data, position, quat)
         self._postures[0] = self.ik.q
         previous = self.ik.velocity
-        self._track(start_p, start_q, self.position, self.quat)
+        # From where the last step ended, not from the target drawn back since: jerking to and fro
+        # between the two every step would make the arm buzz at full stretch.
+        self._track(self._told_p, self._told_q, self.position, self.quat)
+        self._told_p[:], self._told_q[:] = self.position, self.quat
         tick = self.residual = self.ik.report()
         self._stay_in_reach(tick)
         self._write(self._postures, previous, closure, ctrl)
@@ -188,15 +198,15 @@ class ArmController:
 
     def follow_joints(self, q: Array, closure: float, ctrl: Array) -> None:
         """Move the reference to joint positions ``q`` (n,) [rad], at most at joint speed."""
-        start, slow = postures = np.empty((2, len(q)))
-        start[:] = self.ik.q
+        start, slow = self.ik.q, self._two_postures[1]
+        self._two_postures[0] = start
         np.maximum(q, start - self._reach, out=slow)
         np.minimum(slow, start + self._reach, out=slow)
         self.clamps = Clamp.NONE if slow.tolist() == q.tolist() else Clamp.SPEED
         move = slow - start
         self.ik.reset(slow, move / self._ticks)
-        self._write(postures, move, closure, ctrl)
-        self.position[:], self.quat[:] = self.ik.tool()
+        self._write(self._two_postures, move, closure, ctrl)
+        self._stand()
 
     def _track(self, start_p: Array, start_q: Array, position: Array, quat: Array) -> None:
         """Run the IK ticks of one control step along the straight way between two poses."""
@@ -219,10 +229,10 @@ class ArmController:
         ctrl[:, self.grip_actuator] = self._grip_block
 
     def _accept(self, data: mujoco.MjData, position: Array, quat: Array) -> None:
-        self.clamps = Clamp.NONE
         speed, period = self.speed, self._period
-        self._toward(position, quat, speed.linear * period, speed.angular * period, Clamp.SPEED)
-        self._keep_inside()
+        inside = self.workspace.clamp(position)
+        self.clamps = Clamp.NONE if inside.tolist() == position.tolist() else Clamp.WORKSPACE
+        self._toward(inside, quat, speed.linear * period, speed.angular * period, Clamp.SPEED)
         p, q = self.measure(data)
         self._pull(
             p,
