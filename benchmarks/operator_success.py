@@ -1,7 +1,8 @@
 """How often the simulated operator succeeds: ``python benchmarks/operator_success.py --seeds 100``.
 
-Every seed is one operator, standing and facing anywhere, and one scene. Success: the task's own,
-held for 0.5 s or confirmed with B, within the time limit. Times are simulated seconds.
+Every seed is one operator, standing and facing anywhere, and one scene, run by the session that
+records demonstrations. Success: the task's own word when the episode ends, by itself or by B,
+within the time limit. Times are simulated seconds.
 """
 
 import time
@@ -16,31 +17,15 @@ import gymnasium as gym
 import numpy as np
 import tyro
 
-from teleop_agent.buttons import EpisodeEvent
+from session.loop import EpisodeEnd, Phase, Row, Session, SessionConfig
 from teleop_agent.clock import VirtualClock
 from teleop_agent.config import TeleopConfig
-from teleop_agent.devices.base import SceneView
 from teleop_agent.devices.sim import SimConfig, SimDevice
 from teleop_agent.devices.sim_faults import FaultKind
-from teleop_agent.policy import TeleopPolicy
+from teleop_agent.policy import PolicyStep, TeleopPolicy
 
-HELD_S = 0.5
-"""For so long success must hold without a press."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """Tell how one episode went."""
-
-    seed: int
-    success: bool
-    seconds: float
-    """From reset to the end, waiting included."""
-    clutches: int
-    losses: int
-    """How often an engaged hand was held by a fault of the stream."""
-    cpu_s: float
-    why: str
+ARM_M = 0.7
+"""From shoulder to grip."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +37,7 @@ class Options:
     first: int = 0
     """First seed."""
     dropout: bool = False
-    """A 0.3 s dropout in every episode."""
+    """A 0.3 s dropout in every episode, while the arm is held."""
     jump: bool = False
     """A 40 cm jump for 50 ms in every episode."""
     frozen: bool = False
@@ -62,16 +47,64 @@ class Options:
     control: str = "ee_delta"
     control_hz: int = 50
     device_hz: int = 90
+    auto_success: bool = True
+    """End by itself after 0.5 s of success; else with B only."""
     limit_s: float = 30.0
     jobs: int = 2
     verbose: bool = False
     """One line an episode."""
 
 
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Tell how one episode went."""
+
+    seed: int
+    success: bool
+    why: str
+    """What ended it."""
+    seconds: float
+    """Recorded: from the first engagement to the end."""
+    waiting: float
+    """From the reset to the first engagement."""
+    clutches: int
+    """How often the grip was squeezed."""
+    losses: int
+    """How often an engaged hand was held by a fault of the stream."""
+    engaged: float
+    """Share of the recorded time."""
+    cpu_s: float
+
+
+class Onlooker:
+    """Count what the policy tells."""
+
+    def __init__(self) -> None:
+        self.losses = self.engaged = self.waiting = 0
+        self._engaged = False
+
+    def started(self, seed: int) -> None:
+        """See nothing in that."""
+
+    def row(self, row: Row) -> None:
+        """See nothing in that."""
+
+    def ended(self, end: EpisodeEnd) -> None:
+        """See nothing in that."""
+
+    def tick(self, phase: Phase, policy: PolicyStep, late: int) -> None:
+        """Count."""
+        held = any(hand.reason is not None for hand in policy.hands.values())
+        self.losses += self._engaged and held
+        self._engaged = policy.engaged
+        self.engaged += policy.engaged
+        self.waiting += phase is Phase.WAITING
+
+
 def operator(options: Options, seed: int) -> SimConfig:
     """Return the operator's settings; the sign of each error is drawn from the seed."""
     config = SimConfig(device_hz=options.device_hz)
-    window = (0.5, 2.0) if options.task == "reach" else config.faults.window_s
+    window = (0.1, 1.0) if options.task == "reach" else config.faults.window_s
     faults = replace(config.faults, window_s=window)
     if options.dropout:
         faults = replace(faults, each_episode=FaultKind.DROPOUT)
@@ -83,11 +116,13 @@ def operator(options: Options, seed: int) -> SimConfig:
     if not options.beliefs_off:
         return config
     signs = np.random.default_rng([seed, 1]).choice([-1.0, 1.0], 5)
-    mind = replace(
-        config.mind, scale_error=0.1 * signs[0], facing_error=0.1 * np.pi / 2.0 * signs[1]
+    turn = 0.1 * np.pi / 2.0 * signs[1]
+    x, y, z = (0.1 * ARM_M / np.sqrt(3.0) * signs[2:]).tolist()
+    return replace(
+        config,
+        mind=replace(config.mind, scale_error=0.1 * signs[0], facing_error=turn),
+        body=replace(config.body, start_offset=(x, y, z)),
     )
-    start = tuple(0.07 / np.sqrt(3.0) * signs[2:])
-    return replace(config, mind=mind, body=replace(config.body, start_offset=start))
 
 
 def run(options: Options, seed: int) -> Outcome:
@@ -101,65 +136,42 @@ def run(options: Options, seed: int) -> Outcome:
         time_limit_s=options.limit_s,
         terminate_on_success=False,
     ).unwrapped
-    policy, clock = TeleopPolicy(env, TeleopConfig()), VirtualClock(1_000_000_000)
+    policy, seen = TeleopPolicy(env, TeleopConfig()), Onlooker()
+    config = SessionConfig(auto_success=options.auto_success, waiting_limit_s=20.0)
     with SimDevice(seed, operator(options, seed)) as device:
-        seconds, success, why, losses = _episode(env, policy, clock, device, seed)
+        end = Session(env, device, policy, VirtualClock(), seen, config).run_episode(seed)
         clutches = device.clutches
     env.close()
-    cpu_s = time.process_time() - begin
-    return Outcome(seed, success, seconds, clutches, losses, cpu_s, why)
-
-
-def _episode(
-    env: Any, policy: TeleopPolicy, clock: VirtualClock, device: SimDevice, seed: int
-) -> tuple[float, bool, str, int]:
-    obs, info = env.reset(seed=seed)
-    policy.reset()
-    period_ns, start_ns = 1_000_000_000 // env.control_hz, clock.now_ns()
-    held, losses, engaged, started, over = 0, 0, False, False, False
-    while clock.now_ns() - start_ns < 120_000_000_000:
-        now_ns = clock.now_ns()
-        step = policy.act(obs, device.read(now_ns), now_ns)
-        seconds = (now_ns - start_ns) * 1e-9
-        losses += engaged and any(hand.reason is not None for hand in step.hands.values())
-        engaged = step.engaged
-        if EpisodeEvent.GOOD in step.events:
-            success = bool(info["success"])
-            return seconds, success, "B" if success else "B too early", losses
-        if over or held >= HELD_S * env.control_hz:
-            return seconds, not over, "time limit" if over else "held", losses
-        started = started or step.engaged
-        if started:
-            obs, _, _, over, info = env.step(step.action)
-            held = held + 1 if info["success"] else 0
-        device.watch(
-            SceneView(
-                t_ns=now_ns,
-                tools={side: env.measured(side) for side in env.sides},
-                engaged={side: hand.engaged for side, hand in step.hands.items()},
-                waypoints=env.guide(),
-                running=True,
-            )
-        )
-        clock.sleep_until(now_ns + period_ns)
-    return 120.0, False, "never engaged", losses
+    return Outcome(
+        seed=seed,
+        success=end.success,
+        why=end.reason,
+        seconds=end.rows / options.control_hz,
+        waiting=seen.waiting / options.control_hz,
+        clutches=clutches,
+        losses=seen.losses,
+        engaged=seen.engaged / max(end.rows, 1),
+        cpu_s=time.process_time() - begin,
+    )
 
 
 def report(options: Options, outcomes: list[Outcome]) -> None:
     """Print the table."""
     good = [outcome for outcome in outcomes if outcome.success]
-    print(f"{options.task}: {len(good)} of {len(outcomes)} succeed; ends: ", end="")
+    print(f"{options.task}: {len(good)} of {len(outcomes)} succeed; ended by: ", end="")
     print(", ".join(f"{why} {n}" for why, n in Counter(o.why for o in outcomes).most_common()))
     rows: list[tuple[str, Callable[[Outcome], float]]] = [
         ("seconds", lambda o: o.seconds),
+        ("waiting", lambda o: o.waiting),
         ("clutches", lambda o: o.clutches),
         ("losses", lambda o: o.losses),
+        ("engaged", lambda o: o.engaged),
         ("CPU s", lambda o: o.cpu_s),
     ]
-    print(f"{'':10}{'median':>8}{'p5':>8}{'p95':>8}{'max':>8}")
+    print(f"{'':10}{'mean':>8}{'p5':>8}{'median':>8}{'p95':>8}{'max':>8}")
     for name, value in rows:
         values = [value(outcome) for outcome in outcomes]
-        cells = [*np.percentile(values, [50, 5, 95]), max(values)]
+        cells = [np.mean(values), *np.percentile(values, [5, 50, 95]), max(values)]
         print(f"{name:10}" + "".join(f"{cell:8.2f}" for cell in cells))
     failed = [f"{o.seed} ({o.why}, {o.seconds:.1f} s)" for o in outcomes if not o.success]
     if failed:
@@ -178,4 +190,4 @@ def main(options: Options) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Options))
+    main(tyro.cli(Options, description=__doc__))

@@ -93,8 +93,9 @@ class _Person:
         )
         self._hz = config.device_hz
         self._body = SimBody(config.body, body)
+        pace = float(mind.uniform(*config.hand.pace))
         self._hands = {
-            side: SimHand(self._body.rest(side), self._body.start(side), config.hand)
+            side: SimHand(self._body.rest(side), self._body.start(side), config.hand, pace)
             for side in Side
         }
         self.mind = SimMind(self._hands, self._body.yaw, config.mind, mind)
@@ -122,7 +123,9 @@ class _Person:
         self.mind.advance(t_ns)
         if self.mind.episodes != self._episodes:
             self._episodes = self.mind.episodes
-            self._faults.begin_episode(since_ns / SECOND_NS, self.mind.working)
+            self._faults.begin_episode()
+        if self.mind.holding:
+            self._faults.work(since_ns, self.mind.working, SECOND_NS // self._hz)
         return OperatorFrame(
             seq=self._seq,
             t_device_ns=t_ns,

@@ -50,9 +50,9 @@ class FaultConfig:
     """Once in every episode, to the working hand."""
     duration_s: float = 0.3
     """Of that one: a hand out of the cameras' sight for a moment."""
-    window_s: tuple[float, float] = (0.5, 5.0)
-    """It begins so long after the operator has begun, drawn uniformly: in most picks before the
-    lift ends."""
+    window_s: tuple[float, float] = (0.1, 4.0)
+    """It begins after the hand has held its arm for so long, drawn uniformly; a pick holds it for
+    5 s or more."""
     jump_m: float = 0.4
     """How far poses jump: as after a hand was re-found in the wrong place."""
 
@@ -70,14 +70,24 @@ class FaultInjector:
         self._planned = list(config.planned)
         self._last: dict[Side, Array] = {}
         self._jumps: dict[Fault, Array] = {}
+        self._left_ns = 0
 
-    def begin_episode(self, since_start_s: float, side: Side) -> None:
-        """Draw the fault of an episode that the operator has begun to work on."""
-        delay_s = self._rng.uniform(*self._config.window_s)
-        kind = self._config.each_episode
-        if kind is not None:
-            start_s = since_start_s + delay_s
-            self._planned.append(Fault(kind, start_s, self._config.duration_s, side))
+    def begin_episode(self) -> None:
+        """Draw when the episode's fault comes."""
+        self._left_ns = round(self._rng.uniform(*self._config.window_s) * SECOND_NS)
+
+    def work(self, since_start_ns: int, side: Side, period_ns: int) -> None:
+        """Take note that in this sample the hand holds its arm: the fault comes closer."""
+        before, self._left_ns = self._left_ns, self._left_ns - period_ns
+        if self._config.each_episode is not None and self._left_ns <= 0 < before:
+            self._planned.append(
+                Fault(
+                    self._config.each_episode,
+                    since_start_ns / SECOND_NS,
+                    self._config.duration_s,
+                    side,
+                )
+            )
 
     def apply(self, since_start_ns: int, side: Side, pose: TrackedPose) -> TrackedPose:
         """Return the pose as published."""

@@ -37,20 +37,22 @@ class HandConfig:
     """Time to pull or open the trigger; aimed, hence slower."""
     stop_s: float = 0.25
     """Time to stop a hand in motion; a tenth of a second less would jerk it."""
+    pace: tuple[float, float] = (0.85, 1.15)
+    """Range of a person's speed over these, drawn once: people differ."""
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value > 0.0):
-                raise TeleopError(f"hand setting {name} must be finite and > 0, got {value}")
+            values = np.atleast_1d(getattr(self, name))
+            if not (np.isfinite(values).all() and (values > 0.0).all()):
+                raise TeleopError(f"hand setting {name} must be finite and > 0, got {values}")
 
 
 class SimHand:
     """Hold one hand's state; poses are ``T_tracking_grip``, times session time [ns]."""
 
-    def __init__(self, rest: HandPose, start: HandPose, config: HandConfig) -> None:
-        """Begin still at ``start``; the reach is about ``rest``."""
-        self._config, self._rest = config, rest
+    def __init__(self, rest: HandPose, start: HandPose, config: HandConfig, pace: float) -> None:
+        """Begin still at ``start``; the reach is about ``rest``. ``pace`` multiplies speeds."""
+        self._config, self._rest, self._pace = config, rest, pace
         self._stroke = Stroke(0, 1e-3, start, np.zeros(6))
         self.grip, self.trigger = Ramp(config.grip_s), Ramp(config.trigger_s)
         self.buttons = Button.NONE
@@ -113,7 +115,7 @@ class SimHand:
     def _duration(self, way: float, width: float, peak: float) -> float:
         config = self._config
         fitts = config.stroke_s + config.bit_s * math.log2(way / width + 1.0)
-        return max(fitts, PEAK * way / peak)
+        return max(fitts, PEAK * way / peak) / self._pace
 
     def _share_of_turn(self, here: HandPose, by: Array) -> float:
         """Return the largest share of the turn, in twentieths, that the wrist can do."""

@@ -39,6 +39,8 @@ class MindConfig:
     lag_s: float = 0.1
     """What a person waits for the tool to come after the hand: 45 ms of filter and control, and
     the servo's rest."""
+    hesitation_s: float = 0.1
+    """Mean of the pause before a decision, exponentially distributed: people do not run on rails."""
     fingers_s: float = 0.3
     """What it waits for the fingers: half their way at 0.1 m/s, and some."""
     press_s: float = 0.15
@@ -62,6 +64,10 @@ class MindConfig:
                 f"facing_error must be finite and aim_error >= 0, "
                 f"got {self.facing_error} and {self.aim_error}"
             )
+        for name in ("lag_s", "hesitation_s", "fingers_s", "press_s", "patience_s"):
+            value = getattr(self, name)
+            if not 0.0 <= value < 10.0:
+                raise TeleopError(f"{name} must be within 0 .. 10 s, got {value}")
 
 
 class _NothingToDoError(Exception):
@@ -90,9 +96,11 @@ class SimMind:
         self._scale = config.scale * (1.0 + config.scale_error)
         believed = world_from_tracking(yaw + config.facing_error)
         self._R_tracking_world = believed.inv().as_matrix()
-        self._sight = Sight(round(config.reaction_s * SECOND_NS))
+        self._reaction_ns = round(config.reaction_s * SECOND_NS)
+        self._sight = Sight(self._reaction_ns)
         self._t_ns = 0
-        self._squeezed_ns: dict[Side, int] = {}
+        self._squeezed: set[Side] = set()
+        self._began_ns = 0
         self._script = self._live()
         self.episodes = 0
         """How many it has begun to work on."""
@@ -100,6 +108,11 @@ class SimMind:
         """How often it has squeezed a grip."""
         self.working = Side.RIGHT
         """The hand that works, or did last."""
+
+    @property
+    def holding(self) -> bool:
+        """Return whether the working hand has seen its arm follow, and has not let go since."""
+        return self.working in self._squeezed
 
     def watch(self, view: SceneView) -> None:
         """Look at the scene; it is noticed a reaction time later."""
@@ -117,6 +130,7 @@ class SimMind:
         while True:
             yield from self._rest()
             self.episodes += 1
+            self._began_ns = self._t_ns
             try:
                 yield from self._work()
             except _NothingToDoError:
@@ -125,6 +139,7 @@ class SimMind:
     def _rest(self) -> Act:
         """Open the hands, bring them back, and wait for something to do."""
         begin_ns = self._t_ns
+        self._squeezed.clear()
         for hand in self._hands.values():
             hand.buttons = Button.NONE
             hand.stop(self._t_ns)
@@ -140,9 +155,7 @@ class SimMind:
     def _work(self) -> Act:
         """Do what the waypoints ask until none is left, then press B."""
         while True:
-            view = self._sight.seen
-            if view is None or not view.running:
-                raise _NothingToDoError
+            view = self._seen()
             if not view.waypoints:
                 break
             try:
@@ -160,7 +173,7 @@ class SimMind:
         side, closure = waypoint.target.side, waypoint.target.closure
         self.working = side
         hand = self._hands[side]
-        if side not in self._squeezed_ns or not view.engaged.get(side, False):
+        if side not in self._squeezed or not view.engaged.get(side, False):
             yield from self._squeeze(side)
             return
         by = self._needed(view, waypoint)
@@ -178,22 +191,20 @@ class SimMind:
     def _squeeze(self, side: Side) -> Act:
         """Open the hand, squeeze the grip and wait until the arm is seen to follow."""
         yield from self._let_go(side)
-        self._hands[side].grip.to(1.0, self._t_ns)
-        yield from self._work_while(lambda: not self._hands[side].grip.done(self._t_ns))
         begin_ns = self._t_ns
+        self._hands[side].grip.to(1.0, begin_ns)
         self.clutches += 1
-        patience_ns = round(self._config.patience_s * SECOND_NS)
-        while self._t_ns - begin_ns < patience_ns:
+        while self._t_ns - begin_ns < round(self._config.patience_s * SECOND_NS):
             yield
             view = self._seen()
-            if view.t_ns > begin_ns - patience_ns // 2 and view.engaged.get(side, False):
-                self._squeezed_ns[side] = begin_ns
+            if view.t_ns > begin_ns and view.engaged.get(side, False):
+                self._squeezed.add(side)
                 return
 
     def _let_go(self, side: Side) -> Act:
         """Stop the hand and open it fully."""
         hand = self._hands[side]
-        self._squeezed_ns.pop(side, None)
+        self._squeezed.discard(side)
         hand.stop(self._t_ns)
         hand.grip.to(0.0, self._t_ns)
         yield from self._work_while(
@@ -207,7 +218,7 @@ class SimMind:
         share = 1.0 if self._short(by) else self._hands[side].room(self._t_ns, by)
         if share == 1.0:
             yield from self._stroke(side, by, waypoint)
-            yield from self._work_for(config.lag_s + config.reaction_s)
+            yield from self._see_result(config.lag_s)
             return
         if self._short(share * by):
             share = 0.0
@@ -245,7 +256,7 @@ class SimMind:
         hand.trigger.to(closure, self._t_ns)
         try:
             yield from self._work_while(lambda: not hand.trigger.done(self._t_ns))
-            yield from self._work_for(self._config.fingers_s + self._config.reaction_s)
+            yield from self._see_result(self._config.fingers_s)
         except _LetGoError:
             hand.trigger.to(before, self._t_ns)
             raise
@@ -262,7 +273,7 @@ class SimMind:
             if self._out_of_tolerance(now):
                 return
         yield from self._stroke(side, by, waypoint)
-        yield from self._work_for(self._config.lag_s + self._config.reaction_s)
+        yield from self._see_result(self._config.lag_s)
 
     def _out_of_tolerance(self, view: SceneView) -> bool:
         waypoint = view.waypoints[0]
@@ -280,14 +291,21 @@ class SimMind:
         return np.concatenate([self._R_tracking_world @ move, self._R_tracking_world @ turn])
 
     def _seen(self) -> SceneView:
-        view = self._sight.seen
-        if view is None or not view.running:
+        """Return what is seen of a running episode; raise once it has stopped."""
+        view, stopped_ns = self._sight.seen, self._sight.stopped_ns
+        stopped = stopped_ns is not None and stopped_ns > self._began_ns - self._reaction_ns
+        if view is None or not view.running or stopped:
             raise _NothingToDoError
         return view
 
     def _asked_since(self, begin_ns: int) -> bool:
         view = self._sight.seen
         return view is not None and view.t_ns > begin_ns and view.running and bool(view.waypoints)
+
+    def _see_result(self, lag_s: float) -> Act:
+        """Wait until what was done has come about and been seen, and make up one's mind."""
+        pause_s = self._config.hesitation_s * self._rng.standard_exponential()
+        yield from self._work_for(lag_s + self._config.reaction_s + pause_s)
 
     def _work_for(self, seconds: float) -> Act:
         end_ns = self._t_ns + round(seconds * SECOND_NS)
@@ -297,11 +315,8 @@ class SimMind:
         """Wait, but notice the episode's end and a hand that the arm no longer follows."""
         while busy():
             yield
-            view = self._seen()
-            squeezed_ns = self._squeezed_ns.get(self.working)
-            if squeezed_ns is None or view.t_ns <= squeezed_ns:
-                continue
-            if not view.engaged.get(self.working, False):
+            engaged = self._seen().engaged.get(self.working, False)
+            if self.working in self._squeezed and not engaged:
                 raise _LetGoError
 
     def _pause(self, seconds: float) -> Act:

@@ -12,6 +12,8 @@ class Sight:
         self._reaction_ns = reaction_ns
         self._coming: deque[SceneView] = deque()
         self.seen: SceneView | None = None
+        self.stopped_ns: int | None = None
+        """When an episode was last seen not to run; never overlooked, however short."""
 
     def watch(self, view: SceneView) -> None:
         """Take in what is to be seen now."""
@@ -21,3 +23,5 @@ class Sight:
         """Let ``seen`` be the newest view that is a reaction time old at ``t_ns``."""
         while self._coming and self._coming[0].t_ns <= t_ns - self._reaction_ns:
             self.seen = self._coming.popleft()
+            if not self.seen.running:
+                self.stopped_ns = self.seen.t_ns
