@@ -5,8 +5,6 @@ Every action is a float32 vector in [-1, 1], the arms' parts one after the other
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from math import isfinite
-from operator import ne
 from typing import ClassVar
 
 import mujoco
@@ -191,12 +189,17 @@ class ActionCodec:
         given = np.asarray(action, dtype=np.float64)
         if given.shape != (self.width,):
             raise ActionError(f"action must have shape ({self.width},), got {given.shape}")
-        entries = given.tolist()  # of ten numbers lists are compared faster
-        if not all(map(isfinite, entries)):
-            index = int(np.flatnonzero(~np.isfinite(given))[0])
-            raise ActionError(f"action[{index}] ({self.names[index]}) is {given[index]}")
         inside = np.minimum(np.maximum(given, -1.0), 1.0)
+        n_clipped = 0
+        if inside.tolist() != given.tolist():  # of ten numbers lists are compared faster
+            n_clipped = self._count_clipped(given, inside)
         width = self.mode.width
         for index, arm in enumerate(self._arms.values()):
             self.mode.apply(arm, data, inside[index * width : (index + 1) * width], ctrl)
-        return sum(map(ne, inside.tolist(), entries))
+        return n_clipped
+
+    def _count_clipped(self, given: Array, inside: Array) -> int:
+        if not np.isfinite(given).all():
+            index = int(np.flatnonzero(~np.isfinite(given))[0])
+            raise ActionError(f"action[{index}] ({self.names[index]}) is {given[index]}")
+        return int(np.count_nonzero(inside != given))

@@ -172,7 +172,7 @@ class ArmIK:
         self._box_lower, self._box_upper = self._box
         self._factor = np.zeros(n * (n + 7))
         self._free = np.zeros(n, dtype=np.int32)
-        self._q, self._step, self._previous = np.zeros(n), np.zeros(n), np.zeros(n)
+        self._q, self._step = np.zeros(n), np.zeros(n)  # the solver starts at the last step
         self._dt, self._reach, self._back = 0.0, np.zeros(n), np.zeros(n)
         self._outside, self._limited = False, False
 
@@ -184,7 +184,7 @@ class ArmIK:
     @property
     def velocity(self) -> Array:
         """Return a copy of the last tick's joint increment (n,) [rad], per tick."""
-        return self._previous.copy()
+        return self._step.copy()
 
     def reset(self, q: npt.ArrayLike | None = None, increment: npt.ArrayLike | None = None) -> None:
         """Stand at posture ``q`` (n,) [rad], the rest posture by default.
@@ -195,8 +195,7 @@ class ArmIK:
         if posture.shape != self._q.shape or not all(map(isfinite, posture.tolist())):
             raise KinematicsError(f"posture must be {self._q.size} finite rad, got {posture}")
         self._q[:] = posture
-        self._previous[:] = 0.0 if increment is None else np.asarray(increment, dtype=np.float64)
-        self._step[:] = self._previous  # the solver starts there, and its rounding shows it
+        self._step[:] = 0.0 if increment is None else increment
         lower, upper = self._limits.tolist()  # of seven numbers lists are compared faster
         angles = posture.tolist()
         self._outside = not (all(map(le, lower, angles)) and all(map(le, angles, upper)))
@@ -234,10 +233,9 @@ class ArmIK:
         )
         self._lean(config.posture * config.posture_gain)
         mujoco.mju_mulMatTVec(self._gradient, self._jac, self._six)
-        mujoco.mju_addToScl(self._gradient, self._previous, -config.smoothness)
+        mujoco.mju_addToScl(self._gradient, self._step, -config.smoothness)
         np.subtract(self._gradient, self._null, out=self._gradient)
         self._solve_box()
-        self._previous[:] = self._step
         np.add(self._q, self._step, out=self._q)
         self._refresh()
 
