@@ -202,10 +202,10 @@ class Session:
         """
         episode = _Episode(self._env.reset(seed=seed)[0], seed)
         self._policy.reset()
-        self._deadline_ns = self._clock.now_ns()
         # What exists by now stays: the collector need not look at it again inside the loop.
         gc.collect()
         gc.freeze()
+        self._deadline_ns = self._clock.now_ns()
         try:
             while episode.end is None:
                 self._tick(episode)
