@@ -18,7 +18,7 @@ from .arm import ArmController
 from .errors import EnvError, OptionError, StateError
 from .options import check_choice, check_pixels, check_seconds
 from .rendering import OffscreenRenderer
-from .scene import HAND, STATE, TIMESTEP, Mount, compose, get_state, model_bytes, sha256
+from .scene import HAND, STATE, TIMESTEP, Mount, compose, get_state, model_sha256
 from .tasks import TASKS, TaskArm
 from .viewer import ViewerProcess
 
@@ -270,15 +270,10 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
     # The recorder's view.
 
     @property
-    def model_bytes(self) -> bytes:
-        """Return the compiled model in MuJoCo's binary form."""
-        return model_bytes(self.model)
-
-    @property
     def model_sha256(self) -> str:
-        """Return the SHA-256 of ``model_bytes``."""
+        """Return the SHA-256 of the compiled model in MuJoCo's binary form."""
         if self._sha256 is None:
-            self._sha256 = sha256(self.model_bytes)
+            self._sha256 = model_sha256(self.model)
         return self._sha256
 
     def integration_state(self) -> Array:

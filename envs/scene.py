@@ -121,16 +121,11 @@ def compose_arm(side: Side, mount: Mount) -> mujoco.MjModel:
     return spec.compile()
 
 
-def model_bytes(model: mujoco.MjModel) -> bytes:
-    """Return the compiled model as MuJoCo's binary form."""
-    buffer = np.zeros(mujoco.mj_sizeModel(model), np.uint8)
+def model_sha256(model: mujoco.MjModel) -> str:
+    """Return the SHA-256 of the compiled model's ``mj_saveModel`` bytes, in hexadecimal."""
+    buffer = np.empty(mujoco.mj_sizeModel(model), np.uint8)
     mujoco.mj_saveModel(model, None, buffer)
-    return buffer.tobytes()
-
-
-def sha256(data: bytes) -> str:
-    """Return the hexadecimal SHA-256 of ``data``."""
-    return hashlib.sha256(data).hexdigest()
+    return hashlib.sha256(buffer.tobytes()).hexdigest()
 
 
 STATE = mujoco.mjtState.mjSTATE_INTEGRATION
