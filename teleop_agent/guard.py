@@ -125,7 +125,7 @@ class PoseGuard:
         if fault is not None:
             self.forget()
             return fault
-        if pose.serial != self._serial:
+        if pose.serial and pose.serial != self._serial:
             known, self._serial = self._serial, pose.serial
             if known:  # roles were swapped, which is no motion even if the two are close together
                 self.forget()
