@@ -78,7 +78,10 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
     ``success`` bool; ``n_clipped`` entries of the action outside [-1, 1].
     """  # noqa: E501
 
-    metadata: dict[str, Any] = {"render_modes": ["human", "rgb_array"], "render_fps": 50}
+    metadata: dict[str, Any] = {  # noqa: RUF012  (as gym.Env declares it)
+        "render_modes": ["human", "rgb_array"],
+        "render_fps": 50,
+    }
 
     def __init__(
         self,
