@@ -17,7 +17,7 @@ import gymnasium as gym
 import numpy as np
 import tyro
 
-from session.loop import EpisodeEnd, Phase, Row, Session, SessionConfig
+from session.loop import Listener, Phase, Session, SessionConfig
 from teleop_agent.clock import VirtualClock
 from teleop_agent.config import TeleopConfig
 from teleop_agent.devices.sim import SimConfig, SimDevice
@@ -76,21 +76,12 @@ class Outcome:
     cpu_s: float
 
 
-class Onlooker:
+class Onlooker(Listener):
     """Count what the policy tells."""
 
     def __init__(self) -> None:
         self.losses = self.engaged = self.waiting = 0
         self._engaged = False
-
-    def started(self, seed: int) -> None:
-        """See nothing in that."""
-
-    def row(self, row: Row) -> None:
-        """See nothing in that."""
-
-    def ended(self, end: EpisodeEnd) -> None:
-        """See nothing in that."""
 
     def tick(self, phase: Phase, policy: PolicyStep, late: int) -> None:
         """Count."""

@@ -40,7 +40,7 @@ class MindConfig:
     """What a person waits for the tool to come after the hand: 45 ms of filter and control, and
     the servo's rest."""
     hesitation_s: float = 0.1
-    """Mean of the pause before a decision, exponentially distributed: people do not run on rails."""
+    """Mean of the pause before a decision, exponentially distributed: people think."""
     fingers_s: float = 0.3
     """What it waits for the fingers: half their way at 0.1 m/s, and some."""
     press_s: float = 0.15
