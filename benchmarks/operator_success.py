@@ -7,7 +7,7 @@ within the time limit. Times are simulated seconds.
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,11 +17,12 @@ import gymnasium as gym
 import numpy as np
 import tyro
 
-from session.loop import Listener, Phase, Session, SessionConfig
+from session.loop import EpisodeEnd, Listener, Phase, Row, Session, SessionConfig
 from teleop_agent.clock import VirtualClock
 from teleop_agent.config import TeleopConfig
 from teleop_agent.devices.sim import SimConfig, SimDevice
 from teleop_agent.devices.sim_faults import FaultKind
+from teleop_agent.frame import OperatorFrame
 from teleop_agent.policy import PolicyStep, TeleopPolicy
 
 ARM_M = 0.7
@@ -82,6 +83,18 @@ class Onlooker(Listener):
     def __init__(self) -> None:
         self.losses = self.engaged = self.waiting = 0
         self._engaged = False
+
+    def started(self, seed: int) -> None:
+        """Let it begin."""
+
+    def frames(self, frames: Sequence[OperatorFrame], policy: PolicyStep) -> None:
+        """Let them pass."""
+
+    def row(self, row: Row) -> None:
+        """Let it pass."""
+
+    def ended(self, end: EpisodeEnd) -> None:
+        """Let it end."""
 
     def tick(self, phase: Phase, policy: PolicyStep, late: int) -> None:
         """Count."""
