@@ -333,7 +333,7 @@ def test_a_device_that_ends_before_the_beginning_leaves_nothing() -> None:
     assert [end.verdict for end in stage.diary.ends] == [Verdict.DISCARD]
 
 
-@pytest.mark.parametrize("call", ["started", "row", "ended", "tick"])
+@pytest.mark.parametrize("call", ["started", "frames", "row", "ended", "tick"])
 def test_an_error_of_the_listener_is_not_swallowed(call: str) -> None:
     class Failing(Diary):
         def __getattribute__(self, name: str) -> object:
@@ -392,6 +392,7 @@ def test_the_rows_hold_all_frames_of_the_episode_once_and_in_order() -> None:
     stage.run()
     numbers = [frame.seq for row in stage.diary.rows for frame in row.frames]
     assert numbers == list(range(numbers[0], numbers[-1] + 1))
+    assert stage.diary.heard == list(range(numbers[-1] + 1))  # those before it too, for the eye
     assert script.frames[numbers[0]].controllers[Side.RIGHT].grip == 1.0  # engaged with it
     assert min(len(row.frames) for row in stage.diary.rows) == 0  # 200 Hz outruns the device
     for row in stage.diary.rows:
@@ -406,9 +407,8 @@ def test_ticks_are_periods_apart_and_read_the_device_once(control_hz: int) -> No
     stage.run()
     assert set(np.diff(stage.device.reads)) == {10**9 // control_hz}
     assert len(stage.device.reads) == len(stage.diary.phases)
-    assert [row.t_tick_ns for row in stage.diary.rows] == stage.device.reads[
-        -len(stage.diary.rows) :
-    ]
+    ticks = [row.t_tick_ns for row in stage.diary.rows]
+    assert ticks == stage.device.reads[-len(ticks) :]
 
 
 def test_the_same_frames_make_the_same_rows(panda: Callable[..., PicoPandaEnv]) -> None:
@@ -501,5 +501,5 @@ def test_the_frames_of_a_stall_are_recorded_all_the_same() -> None:
 
 
 def test_a_computer_that_is_too_slow_is_late_at_every_tick() -> None:
-    stage, end = stalled(dict.fromkeys(range(1000), 25_000_000))
+    _, end = stalled(dict.fromkeys(range(1000), 25_000_000))
     assert end.late > 0.8 * end.rows

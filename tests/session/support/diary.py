@@ -1,12 +1,13 @@
 """A listener that remembers, and running an episode with it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from choreography import Script, ScriptedDevice
 
 from session.loop import EpisodeEnd, Phase, Row, Session, SessionConfig
 from teleop_agent.clock import Clock, VirtualClock
 from teleop_agent.config import TeleopConfig
+from teleop_agent.frame import OperatorFrame
 from teleop_agent.policy import PolicyStep, TeleopPolicy
 
 LONG_BEFORE_NS = 10**12
@@ -22,12 +23,18 @@ class Diary:
         self.ends: list[EpisodeEnd] = []
         self.phases: list[Phase] = []
         self.notices: list[str] = []
+        self.heard: list[int] = []
         self.policy: PolicyStep | None = None
+        self.on_frames: Callable[[Sequence[OperatorFrame], PolicyStep], None] = lambda f, p: None
         self.on_row: Callable[[Row], None] = lambda row: None
         self.on_tick: Callable[[Phase], None] = lambda phase: None
 
     def started(self, seed: int) -> None:
         self.seeds.append(seed)
+
+    def frames(self, frames: Sequence[OperatorFrame], policy: PolicyStep) -> None:
+        self.heard += [frame.seq for frame in frames]
+        self.on_frames(frames, policy)
 
     def row(self, row: Row) -> None:
         self.rows.append(row)

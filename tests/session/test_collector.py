@@ -1,0 +1,150 @@
+"""From rows to files, and what the operator is told."""
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from choreography import Script, ScriptedDevice
+
+import episodes
+from envs.panda_env import PicoPandaEnv
+from episodes.reader import Episode, open_run
+from kinematics import Side
+from session.collector import Collector
+from session.loop import Session, SessionConfig, Verdict
+from session.records import episode_info
+from teleop_agent.clock import VirtualClock
+from teleop_agent.config import TeleopConfig
+from teleop_agent.errors import DeviceClosedError
+from teleop_agent.frame import Button
+from teleop_agent.policy import TeleopPolicy
+
+B = (Side.RIGHT, Button.SECONDARY)
+X = (Side.LEFT, Button.PRIMARY)
+Y = (Side.LEFT, Button.SECONDARY)
+
+
+class Desk:
+    """Join a scripted device, an environment and a recorder, as the program does."""
+
+    def __init__(self, env: PicoPandaEnv, script: Script, folder: Path) -> None:
+        clock, config = VirtualClock(10**12), TeleopConfig()
+        model = episodes.CompiledModel.of(env.model)
+        info = episode_info(env, "script", "anonymous", config, clock, model.sha256)
+        self.device = ScriptedDevice(script.frames)
+        self.run = episodes.Run.open(folder, episodes.RunSpec.of(info))
+        self.recorder = episodes.Recorder(self.run)
+        self.collector = Collector(env, self.recorder, info, model, self.device, clock, None, 9)
+        policy = TeleopPolicy(env, config)
+        self.session = Session(
+            env, self.device, policy, clock, self.collector, SessionConfig(auto_success=False)
+        )
+        self.collector.session = self.session
+
+    def run_out(self) -> None:
+        """Run episodes to the end of the script."""
+        with pytest.raises(DeviceClosedError), self.recorder:
+            for seed in itertools.count():
+                self.session.run_episode(seed)
+
+    def stored(self) -> list[Episode]:
+        return open_run(self.run.folder)
+
+
+def act(script: Script, *press: Side | Button, seconds: float = 0.15) -> None:
+    script.engage()
+    script.hold(0.5)
+    script.press(*press, seconds=seconds)
+
+
+def test_only_what_is_kept_is_written_and_numbers_have_no_gaps(
+    panda: Callable[..., PicoPandaEnv], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = Script()
+    act(script, *B)
+    act(script, *X)
+    act(script, *B, seconds=1.0)
+    act(script, *Y)
+    act(script, *B)
+    script.engage()
+    script.hold(0.5)  # too short to be kept when the script ends
+    desk = Desk(panda(), script, tmp_path)
+    desk.run_out()
+    found = desk.stored()
+    assert [episode.number for episode in found] == [0, 1, 2]
+    assert [episode.seed for episode in found] == [0, 2, 4]
+    assert [e.attrs["outcome"] for e in found] == ["success", "failure", "success"]
+    assert [e.attrs["end_reason"] for e in found] == ["button"] * 3
+    assert not any(episode.success for episode in found)  # the task's own word
+    assert desk.collector.kept == [Verdict.SUCCESS, Verdict.FAILURE, Verdict.SUCCESS]
+    said = capsys.readouterr().out
+    assert said.count("episode discarded") == 2
+    assert said.count("episode reset") == 1
+    assert str(found[2].path) in said
+
+
+def test_the_file_holds_all_raw_frames_of_the_episode(
+    panda: Callable[..., PicoPandaEnv], tmp_path: Path
+) -> None:
+    script = Script()
+    script.hold(0.4)
+    act(script, *B)
+    script.hold(0.1)
+    desk = Desk(panda(), script, tmp_path)
+    desk.run_out()
+    (episode,) = desk.stored()
+    numbers = episode.array("operator_raw/seq")
+    assert numbers.tolist() == list(range(numbers[0], numbers[-1] + 1))
+    clutch = episode.array("operator/right_clutch")
+    assert clutch[0]
+    for number, matrix in zip(numbers, episode.array("operator_raw/right/matrix"), strict=True):
+        want = script.frames[number].controllers[Side.RIGHT].pose.matrix
+        np.testing.assert_array_equal(matrix, want)
+
+
+def test_overflow_is_counted_for_each_episode(
+    panda: Callable[..., PicoPandaEnv], tmp_path: Path
+) -> None:
+    script = Script()
+    act(script, *B)
+    act(script, *B)
+    script.hold(0.1)
+    desk = Desk(panda(), script, tmp_path)
+    desk.device.lost = 5
+    inner = desk.collector.row
+
+    def row(value: object) -> None:
+        inner(value)
+        desk.device.lost += 1 if not desk.collector.kept else 0
+
+    desk.collector.row = row  # type: ignore[method-assign]
+    desk.run_out()
+    first, second = desk.stored()
+    assert first.attrs["device_overflow"] == first.n_rows
+    assert second.attrs["device_overflow"] == 0
+
+
+def test_a_failed_save_stops_the_session_and_the_episode_can_still_be_saved(
+    panda: Callable[..., PicoPandaEnv], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = Script()
+    for _ in range(3):
+        act(script, *B)
+    desk = Desk(panda(), script, tmp_path)
+    with desk.recorder:
+        desk.session.run_episode(0)
+        with monkeypatch.context() as patch:
+            patch.setattr("episodes.writer.write_file", _no_space)
+            desk.session.run_episode(1)
+        assert desk.session.stopped is not None
+        assert "No space left" in desk.session.stopped
+        assert "No space left" in str(desk.collector.error)
+        assert desk.collector.kept == [Verdict.SUCCESS]
+        assert desk.session.run_episode(2).interrupted  # nothing more is recorded
+    assert [episode.seed for episode in desk.stored()] == [0, 1]  # tried again at the end
+
+
+def _no_space(*_: object) -> None:
+    raise OSError(28, "No space left on device")
