@@ -138,6 +138,12 @@ class Stop:
         signal.signal(signal.SIGINT, self._signalled)
         signal.signal(signal.SIGTERM, self._signalled)
 
+    def attend(self, session: Session) -> None:
+        """Stop this session when told to, also if that was before it was there."""
+        self.session = session
+        if self.reason:
+            session.stop(self.reason)
+
     def _signalled(self, number: int, _frame: FrameType | None) -> None:
         if self.reason:
             raise KeyboardInterrupt
@@ -181,7 +187,8 @@ def collect(options: Options, device: Device, env: PicoPandaEnv, stop: Stop) -> 
         collector = Collector(env, recorder, info, model, device, clock, viewer, options.episodes)
         policy = TeleopPolicy(env, config)
         session = Session(env, device, policy, clock, collector, session_config(options, device))
-        stop.session = collector.session = session
+        stop.attend(session)
+        collector.session = session
         collector.say(f"recording into {run.folder}; squeeze the grip to begin, Ctrl-C to end")
         try:
             code = run_episodes(session, collector, options)
@@ -190,7 +197,9 @@ def collect(options: Options, device: Device, env: PicoPandaEnv, stop: Stop) -> 
             code = NO_RUNTIME if device.realtime else (DONE if collector.kept else ERROR)
     good = collector.kept.count(Verdict.SUCCESS)
     collector.say(f"kept {len(collector.kept)} episodes, {good} successes, in {run.folder}")
-    return ERROR if collector.error else code
+    if collector.error is not None:
+        raise collector.error
+    return code
 
 
 def session_config(options: Options, device: Device) -> SessionConfig:
@@ -215,6 +224,8 @@ def main() -> int:
     try:
         if options.episodes < 1:
             raise UsageError(f"--episodes must be at least 1, got {options.episodes}")
+        if options.seed is not None and options.seed < 0:
+            raise UsageError(f"--seed must be at least 0, got {options.seed}")
         seed = secrets.randbits(31) if options.seed is None else options.seed
         device = make_device(options.device, seed=seed)
         env = make_env(options)

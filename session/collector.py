@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 import episodes
@@ -12,6 +12,7 @@ from envs.panda_env import PicoPandaEnv
 from envs.viewer import ViewerProcess
 from teleop_agent.clock import Clock
 from teleop_agent.devices import Device
+from teleop_agent.frame import OperatorFrame
 from teleop_agent.policy import PolicyStep
 
 from .loop import EpisodeEnd, Phase, Row, Session, Verdict
@@ -75,9 +76,13 @@ class Collector:
         info = dataclasses.replace(
             self._info, seed=seed, start_time_utc=now, t_start_ns=self._clock.now_ns()
         )
-        self._last, self._overflow = LastPoses(), self._device.overflow
+        self._overflow = self._device.overflow
         with self._noted():
             self._recorder.start(info, self._model)
+
+    def frames(self, frames: Sequence[OperatorFrame], policy: PolicyStep) -> None:
+        """Keep an eye on where head and hands are, also between episodes."""
+        self._last.take(frames, policy)
 
     def row(self, row: Row) -> None:
         """Record one row and the frames behind it."""

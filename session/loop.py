@@ -146,6 +146,10 @@ class Listener(Protocol):
         """Learn that the operator engaged: rows follow."""
         ...
 
+    def frames(self, frames: Sequence[OperatorFrame], policy: PolicyStep) -> None:
+        """Learn what the device published since the last tick and what became of it, every tick."""
+        ...
+
     def row(self, row: Row) -> None:
         """Take one executed step."""
         ...
@@ -224,6 +228,7 @@ class Session:
             return
         frames = self._device.read(now)
         policy = self._policy.act(episode.observation, frames, now)
+        self._listener.frames(frames, policy)
         if episode.phase is Phase.WAITING and policy.engaged:
             episode.phase = Phase.RUNNING
             self._listener.started(episode.seed)

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import json
 import secrets
+from collections.abc import Sequence
 from importlib import metadata
 
 import mujoco
@@ -18,7 +19,7 @@ from teleop_agent.config import TeleopConfig
 from teleop_agent.frame import Button, Controller, OperatorFrame, TrackedPose
 from teleop_agent.guard import GuardConfig, pose_fault
 from teleop_agent.limits import Clamp as HandClamp
-from teleop_agent.policy import HandStep
+from teleop_agent.policy import HandStep, PolicyStep
 from teleop_agent.reasons import HandState, Reason
 from teleop_agent.turns import nearest_rotation, turn_quat
 
@@ -65,22 +66,32 @@ class LastPoses:
     _tolerance = GuardConfig().rigid_tolerance
 
     def __init__(self) -> None:
-        self.head: dict[str, Array] = {}
-        self.hands: dict[Side, dict[str, Array]] = {}
+        self._head: TrackedPose | None = None
+        self._hands: dict[Side, TrackedPose] = {}
 
-    def take(self, row: Row) -> None:
-        """Learn from a row's frames; of the controllers, those samples that the guard passed."""
-        for frame in row.frames:
+    def take(self, frames: Sequence[OperatorFrame], policy: PolicyStep) -> None:
+        """Learn from a tick's frames; of the controllers, those samples that the guard passed."""
+        for frame in frames:
             if pose_fault(frame.head, self._tolerance) is None:
-                self.head = self._named("head", frame.head)
-            for side, hand in row.policy.hands.items():
-                if hand.t_device_ns == frame.t_device_ns:
-                    self.hands[side] = self._named("controller", frame.controllers[side].pose)
+                self._head = frame.head
+            for side, hand in policy.hands.items():
+                if hand.t_device_ns == frame.t_device_ns and hand.t_recv_ns == frame.t_recv_ns:
+                    self._hands[side] = frame.controllers[side].pose
 
-    @staticmethod
-    def _named(name: str, pose: TrackedPose) -> dict[str, Array]:
-        quat = turn_quat(nearest_rotation(pose.matrix[:, :3]))
-        return {f"{name}_position": pose.matrix[:, 3], f"{name}_quat": quat}
+    def head(self) -> dict[str, Array]:
+        """Return the head's pose by the names of a row's record; nothing before the first."""
+        return _named("head", self._head)
+
+    def hand(self, side: Side) -> dict[str, Array]:
+        """Return a controller's pose by the names of a hand's record; nothing before the first."""
+        return _named("controller", self._hands.get(side))
+
+
+def _named(name: str, pose: TrackedPose | None) -> dict[str, Array]:
+    if pose is None:
+        return {}
+    quat = turn_quat(nearest_rotation(pose.matrix[:, :3]))
+    return {f"{name}_position": pose.matrix[:, 3], f"{name}_quat": quat}
 
 
 def hand_record(
@@ -119,12 +130,9 @@ def hand_record(
 
 def step_record(row: Row, env: PicoPandaEnv, last: LastPoses) -> episodes.StepRecord:
     """Convert a row, right after the step that it tells of."""
-    last.take(row)
     newest = row.policy.frame
     hands = {
-        side: hand_record(
-            hand, env, newest.controllers[side] if newest else None, last.hands.get(side, {})
-        )
+        side: hand_record(hand, env, newest.controllers[side] if newest else None, last.hand(side))
         for side, hand in row.policy.hands.items()
     }
     return episodes.StepRecord(
@@ -146,7 +154,7 @@ def step_record(row: Row, env: PicoPandaEnv, last: LastPoses) -> episodes.StepRe
         late=row.late,
         n_clipped=row.info["n_clipped"],
         controller_memory=row.memory,
-        **last.head,
+        **last.head(),
     )
 
 
