@@ -19,13 +19,10 @@ class _Blend:
     """Hold what follows a number of IK ticks in one control step, and the room to do it in."""
 
     weights: Array
-    """(n_substeps, ticks + 2): how far ctrl leads the tick's posture, by ``inputs``."""
+    """(n_substeps, 2 ticks + 2): share of each of ``inputs`` in ctrl."""
     inputs: Array
-    """(ticks + 2, n): the velocity [rad/s], then the increments from the tick before on [rad]."""
-    lead: Array
-    """(n_substeps, n) [rad]"""
-    lead_by_tick: Array
-    """View (ticks, n_substeps / ticks, n) of ``lead``."""
+    """(2 ticks + 2, n): where each tick starts [rad], the velocity [rad/s], and the increments of
+    the tick before and of each tick [rad]."""
     tick_time: float
     """s"""
 
@@ -39,7 +36,8 @@ class JointServo:
         """``ctrlrange`` (n, 2) [rad]; ``servo_time`` kv / kp [s]; ``timestep`` of physics [s]."""
         self._n, self._substeps, self._timestep = n_joints, n_substeps, timestep
         self._servo_time = servo_time
-        self._lower, self._upper = ctrlrange[:, 0].copy(), ctrlrange[:, 1].copy()
+        self._lower, self._upper = (np.tile(bound, (n_substeps, 1)) for bound in ctrlrange.T)
+        self._ctrl = np.zeros((n_substeps, n_joints))
         self.velocity = np.zeros(n_joints)
         """(n,) [rad/s] fed forward at the last physics step."""
         self._blends: dict[int, _Blend] = {}
@@ -58,36 +56,35 @@ class JointServo:
         if ticks not in self._blends:
             self._blends[ticks] = self._blend(ticks)
         blend = self._blends[ticks]
-        inputs, lead = blend.inputs, blend.lead
-        inputs[0] = self.velocity
-        inputs[1] = previous
-        np.subtract(postures[1:], postures[:-1], out=inputs[2:])
-        mujoco.mju_mulMatMat(lead, blend.weights, inputs)
-        np.add(blend.lead_by_tick, postures[:-1, None], out=blend.lead_by_tick)
-        np.maximum(lead, self._lower, out=out)
+        inputs, starts = blend.inputs, postures[:-1]
+        inputs[:ticks] = starts
+        inputs[ticks] = self.velocity
+        inputs[ticks + 1] = previous
+        np.subtract(postures[1:], starts, out=inputs[ticks + 2 :])
+        mujoco.mju_mulMatMat(self._ctrl, blend.weights, inputs)
+        np.maximum(self._ctrl, self._lower, out=out)
         np.minimum(out, self._upper, out=out)
         np.divide(inputs[-1], blend.tick_time, out=self.velocity)
 
     def _blend(self, ticks: int) -> _Blend:
-        """Return the weights of a control step's increments in its ctrl.
+        """Return the weights that make ctrl of a number of ticks.
 
-        At the share s of tick k the reference stands s d[k] past the tick's posture and moves at
+        At the share s of tick k the reference stands s d[k] past q[k] and moves at
         v = ((1 - s) d[k-1] + s d[k]) / tick_time, blended with the old velocity u by b:
-        lead = s d[k] + servo_time (b v + (1 - b) u). At the end s = b = 1, so u becomes d / t.
+        ctrl = q[k] + s d[k] + servo_time (b v + (1 - b) u). At the end s = b = 1: u becomes d / t.
         """
         per_tick = self._substeps // ticks
         time = per_tick * self._timestep
         ramp = min(self._substeps / 2, _BLEND_TIME / self._timestep)
-        weights = np.zeros((self._substeps, ticks + 2))
+        weights = np.zeros((self._substeps, 2 * ticks + 2))
         for row in range(self._substeps):
             tick, count = divmod(row, per_tick)
             share, b = (count + 1) / per_tick, min(1.0, (row + 1) / ramp)
-            weights[row, 0] = self._servo_time * (1.0 - b)
-            weights[row, tick + 1] = self._servo_time * b * (1.0 - share) / time
-            weights[row, tick + 2] = share + self._servo_time * b * share / time
-        lead = np.zeros((self._substeps, self._n))
-        by_tick = lead.reshape(ticks, per_tick, self._n)
-        return _Blend(weights, np.zeros((ticks + 2, self._n)), lead, by_tick, time)
+            weights[row, tick] = 1.0
+            weights[row, ticks] = self._servo_time * (1.0 - b)
+            weights[row, ticks + 1 + tick] = self._servo_time * b * (1.0 - share) / time
+            weights[row, ticks + 2 + tick] = share + self._servo_time * b * share / time
+        return _Blend(weights, np.zeros((2 * ticks + 2, self._n)), time)
 
 
 _BLEND_TIME = 0.010

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import KinematicsError
-from .frames import Array
+from .frames import Array, pose, quat_wxyz
 from .names import joint_addresses, named_id
 
 
@@ -137,8 +137,8 @@ class ArmIK:
         n = len(joints)
         self.joints = tuple(joints)
         ids = [named_id(model, mujoco.mjtObj.mjOBJ_JOINT, name) for name in joints]
-        self._limits = np.array(model.jnt_range[ids].T, order="C")
-        self.lower, self.upper = self._limits
+        self.lower = np.array(model.jnt_range[ids, 0])
+        self.upper = np.array(model.jnt_range[ids, 1])
         if not np.all(self.lower < self.upper):
             raise KinematicsError(f"joints {list(joints)} need ranges; the model leaves some open")
         self.velocity_limits = np.array(velocity_limits, dtype=np.float64)
@@ -163,13 +163,11 @@ class ArmIK:
         self._jac_p, self._jac_r = self._jac_full[:3], self._jac_full[3:]
         whole = np.array_equal(self._dof_adr, np.arange(model.nv))
         self._jac = self._jac_full if whole else np.zeros((6, n))
-        self._hessian, self._gradient = np.zeros((n, n)), np.zeros(n)
-        self._diagonal = self._hessian.reshape(-1)[:: n + 1]
-        self._task = np.zeros((6, 6))
-        self._task_diagonal = self._task.reshape(-1)[::7]
-        self._six, self._null = np.zeros(6), np.zeros(n)
-        self._box = np.zeros((2, n))
-        self._box_lower, self._box_upper = self._box
+        self._gram, self._hessian = np.zeros((n, n)), np.zeros((n, n))
+        self._gradient, self._null = np.zeros(n), np.zeros(n)
+        self._gram_flat, self._hessian_flat = self._gram.reshape(-1), self._hessian.reshape(-1)
+        self._eye_flat = np.eye(n).reshape(-1)
+        self._box_lower, self._box_upper = np.zeros(n), np.zeros(n)
         self._factor = np.zeros(n * (n + 7))
         self._free = np.zeros(n, dtype=np.int32)
         self._q, self._step = np.zeros(n), np.zeros(n)  # the solver starts at the last step
@@ -192,12 +190,12 @@ class ArmIK:
         ``increment`` (n,) [rad] is the tick that led there; zero by default.
         """
         posture = self.rest if q is None else np.asarray(q, dtype=np.float64)
+        # Seven numbers are compared faster as lists.
         if posture.shape != self._q.shape or not all(map(isfinite, posture.tolist())):
             raise KinematicsError(f"posture must be {self._q.size} finite rad, got {posture}")
         self._q[:] = posture
         self._step[:] = 0.0 if increment is None else increment
-        lower, upper = self._limits.tolist()  # of seven numbers lists are compared faster
-        angles = posture.tolist()
+        lower, angles, upper = self.lower.tolist(), posture.tolist(), self.upper.tolist()
         self._outside = not (all(map(le, lower, angles)) and all(map(le, angles, upper)))
         self._refresh()
 
@@ -232,7 +230,6 @@ class ArmIK:
             config.damping + config.smoothness + config.error_damping * size * size + config.posture
         )
         self._lean(config.posture * config.posture_gain)
-        mujoco.mju_mulMatTVec(self._gradient, self._jac, self._six)
         mujoco.mju_addToScl(self._gradient, self._step, -config.smoothness)
         np.subtract(self._gradient, self._null, out=self._gradient)
         self._solve_box()
@@ -273,8 +270,8 @@ class ArmIK:
         kept, increment = self.q, self.velocity
         draw = rng or np.random.default_rng(0)
         start = self.rest if seed is None else np.asarray(seed, dtype=np.float64)
-        self._target_p[:] = np.asarray(position, dtype=np.float64)
-        self._target_q[:] = np.asarray(quat, dtype=np.float64)
+        target = pose(position, quat)  # refuses what is no pose
+        self._target_p[:], self._target_q[:] = target.translation, quat_wxyz(target)
         self._dt, self._reach = 0.0, np.full(len(self._q), _LONGEST_STEP)
         self._back = -self._reach
         best = self._descend(np.clip(start, self.lower, self.upper), iterations)
@@ -303,36 +300,34 @@ class ArmIK:
         mujoco.mju_rotVecQuat(self._error_r, self._local, self._target_q)
 
     def _linearise(self, diagonal: float) -> None:
-        """Set the Jacobian and J'J plus a diagonal."""
+        """Set the Jacobian J, J'J, the Hessian J'J plus a diagonal, and the gradient J' error."""
         mujoco.mj_comPos(self._model, self._data)
         mujoco.mj_jacSite(self._model, self._data, self._jac_p, self._jac_r, self._site)
         if self._jac is not self._jac_full:
             np.take(self._jac_full, self._dof_adr, axis=1, out=self._jac)
-        mujoco.mju_mulMatTMat(self._hessian, self._jac, self._jac)
-        self._diagonal += diagonal
+        mujoco.mju_mulMatTMat(self._gram, self._jac, self._jac)
+        mujoco.mju_addScl(self._hessian_flat, self._gram_flat, self._eye_flat, diagonal)
+        mujoco.mju_mulMatTVec(self._gradient, self._jac, self._error)
 
     def _lean(self, weight: float) -> None:
-        """Set the pull (n,) to the rest posture, and the error less what the pull does to it.
+        """Set the null space's share (n,) of the pull d to the rest posture; uses J'J up.
 
-        With d the pull and z = (J J' + damping)^-1 J d, the null space's share is d - J' z, so the
-        gradient of error and posture together is J' (error + z) - d: ``_six`` and ``_null``.
+        By Woodbury's identity d - J' (J J' + c)^-1 J d = c (J' J + c)^-1 d, c the damping.
         """
-        null, six = self._null, self._six
+        damping, null = self.config.nullspace_damping, self._null
         np.subtract(self.rest, self._q, out=null)
-        np.multiply(null, weight, out=null)
-        mujoco.mju_mulMatMatT(self._task, self._jac, self._jac)
-        self._task_diagonal += self.config.nullspace_damping
-        mujoco.mju_cholFactor(self._task, 0.0)
-        mujoco.mju_mulMatVec(six, self._jac, null)
-        mujoco.mju_cholSolve(six, self._task, six)
-        np.add(six, self._error, out=six)
+        np.multiply(null, weight * damping, out=null)
+        mujoco.mju_addToScl(self._gram_flat, self._eye_flat, damping)
+        mujoco.mju_cholFactor(self._gram, 0.0)
+        mujoco.mju_cholSolve(null, self._gram, null)
 
     def _solve_box(self) -> None:
         """Minimise over the ranges and the reach (n,) of one step into ``_step``."""
-        box, lower, upper = self._box, self._box_lower, self._box_upper
-        np.subtract(self._limits, self._q, out=box)
-        np.maximum(box, self._back, out=box)
-        np.minimum(box, self._reach, out=box)
+        lower, upper = self._box_lower, self._box_upper
+        np.subtract(self.lower, self._q, out=lower)
+        np.subtract(self.upper, self._q, out=upper)
+        np.maximum(lower, self._back, out=lower)
+        np.minimum(upper, self._reach, out=upper)
         if self._outside:
             # Beyond its range by more than one step a joint has no room: back at full speed. The
             # solver wants lower < upper.
@@ -359,7 +354,6 @@ class ArmIK:
             if size < 1e-9:
                 break
             self._linearise(config.damping + _SOLVE_ERROR_DAMPING * size**2)
-            mujoco.mju_mulMatTVec(self._gradient, self._jac, self._error)
             self._solve_box()
             self._q += self._step
             self._refresh()
