@@ -5,12 +5,14 @@ from pathlib import Path
 
 import mujoco
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from kinematics.frames import Array
 from kinematics.ik import ArmIK, IKConfig
 
 MODELS = Path(__file__).parents[2] / "models"
+DT = 1.0 / 200.0
 SPEED = np.array([2.175, 2.175, 2.175, 2.175, 2.61, 2.61, 2.61])
 HOME = np.array([0.0, -0.785398163, 0.0, -2.35619449, 0.0, 1.57079633, 0.785398163])
 
@@ -79,6 +81,47 @@ def make_ik(model: mujoco.MjModel, config: IKConfig | None = None) -> ArmIK:
     )
 
 
+class Drive:
+    """What a solver did on a path, tick by tick."""
+
+    def __init__(self, ik: ArmIK, positions: Array, quats: Array, dt: float = DT) -> None:
+        """Follow ``positions`` (N, 3) [m] and ``quats`` (N, 4) or (4,), one a tick of ``dt``."""
+        q, errors, status = [ik.q], [], []
+        for position, quat in zip(
+            positions, np.broadcast_to(quats, (len(positions), 4)), strict=True
+        ):
+            ik.step(position, quat, dt)
+            tick = ik.report()
+            q.append(ik.q)
+            errors.append((tick.position_error, tick.rotation_error))
+            status.append(tick.status)
+        self.q = np.array(q)
+        self.velocity = np.diff(self.q, axis=0) / dt
+        self.acceleration = np.diff(self.velocity, axis=0) / dt
+        self.position_error, self.rotation_error = np.array(errors).T
+        self.status = status
+
+    def rms_acceleration(self, since: int = 0) -> float:
+        """Return the joints' acceleration [rad/s2], root mean square over joints and ticks."""
+        return float(np.sqrt((self.acceleration[since:] ** 2).mean()))
+
+    def reversals(self, since: int = 0) -> float:
+        """Return the share of ticks after which a joint's large acceleration changes its sign.
+
+        Large is 10 rad/s2: 0.05 rad/s in a tick. A joint that chatters does it every tick.
+        """
+        a = self.acceleration[since:]
+        large = np.abs(a) > 10.0
+        return float(((a[1:] * a[:-1] < 0.0) & large[1:] & large[:-1]).mean())
+
+
+def settle(ik: ArmIK, position: npt.ArrayLike, quat: npt.ArrayLike) -> None:
+    """Move to a pose within 2 s and stand there."""
+    for _ in range(400):
+        ik.step(np.asarray(position, float), np.asarray(quat, float), DT)
+    ik.reset(ik.q)
+
+
 @pytest.fixture(scope="session")
 def build_model() -> Callable[..., mujoco.MjModel]:
     """Return the function that builds an arm with other things before it."""
@@ -89,6 +132,18 @@ def build_model() -> Callable[..., mujoco.MjModel]:
 def solver() -> Callable[..., ArmIK]:
     """Return the function that makes a solver for a model."""
     return make_ik
+
+
+@pytest.fixture(scope="session")
+def drive() -> type[Drive]:
+    """Return the class that follows a path and keeps what happened."""
+    return Drive
+
+
+@pytest.fixture(scope="session")
+def go_to() -> Callable[..., None]:
+    """Return the function that moves a solver to a pose."""
+    return settle
 
 
 @pytest.fixture(scope="session")

@@ -26,9 +26,8 @@ def test_addresses_come_in_the_order_asked_for(bare: mujoco.MjModel) -> None:
 
 
 def test_a_misspelt_name_is_an_error_with_the_names_there_are(bare: mujoco.MjModel) -> None:
-    with pytest.raises(
-        UnknownNameError, match=r"no joint named 'joint9'; it has: arm/joint1, arm/j"):
-    ):
+    known = "it has: arm/joint1, arm/joint2, arm/joint3"
+    with pytest.raises(UnknownNameError, match=f"no joint named 'joint9'; {known}"):
         joint_addresses(bare, ["arm/joint1", "joint9"])
     with pytest.raises(UnknownNameError, match=r"no site named 'tcp'; it has: .*arm/hand/ee"):
         named_id(bare, mujoco.mjtObj.mjOBJ_SITE, "tcp")
