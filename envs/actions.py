@@ -144,13 +144,14 @@ class JointPositions(ControlMode):
     def encode(self, arm: ArmController, command: EndEffectorTarget) -> Array:
         """Return the joint targets that lead one control step toward ``command``."""
         q = arm.look_ahead(command.position, command.quat_wxyz)
-        entries = 2.0 * (q - arm.ik.lower) / (arm.ik.upper - arm.ik.lower) - 1.0
+        entries = (q - arm.ik.lower) / arm.half_range - 1.0
         return np.concatenate([entries, [2.0 * command.closure - 1.0]])
 
     def apply(self, arm: ArmController, data: mujoco.MjData, action: Array, ctrl: Array) -> None:
         """Move the joint reference toward the targets."""
-        lower, upper = arm.ik.lower, arm.ik.upper
-        q = lower + 0.5 * (action[:-1] + 1.0) * (upper - lower)
+        q = action[:-1] + 1.0
+        np.multiply(q, arm.half_range, out=q)
+        np.add(q, arm.ik.lower, out=q)
         arm.follow_joints(q, _closure(action[-1]), ctrl)
 
 

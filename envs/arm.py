@@ -95,6 +95,8 @@ class ArmController:
         """Limits that acted in the last control step."""
         self.residual = IKTick()
         """What the IK left over; for joint targets, when they were encoded."""
+        self.half_range = 0.5 * (self.ik.upper - self.ik.lower)
+        """(n,) [rad]; what 1 stands for in an action of joint targets."""
         self._reach = arm.velocity_limits * self._period
         self._turn, self._way = np.zeros(3), np.zeros(3)
         self._point, self._between = np.zeros(3), np.zeros(4)

@@ -111,7 +111,9 @@ class GripperServo:
     def follow(self, closure: float, out: Array) -> None:
         """Write ctrl (n_substeps,) [m] on the way to ``closure`` (0 open .. 1 closed)."""
         wanted = (1.0 - closure) * self.stroke - self.reference
-        np.maximum(wanted, self._back, out=out)
-        np.minimum(out, self._reach, out=out)
+        if wanted < 0.0:
+            np.maximum(wanted, self._back, out=out)
+        else:
+            np.minimum(wanted, self._reach, out=out)
         np.add(out, self.reference, out=out)
         self.reference = float(out[-1])

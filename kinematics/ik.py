@@ -139,6 +139,7 @@ class ArmIK:
         ids = [named_id(model, mujoco.mjtObj.mjOBJ_JOINT, name) for name in joints]
         self.lower = np.array(model.jnt_range[ids, 0])
         self.upper = np.array(model.jnt_range[ids, 1])
+        self._ranges = self.lower.tolist(), self.upper.tolist()
         if not np.all(self.lower < self.upper):
             raise KinematicsError(f"joints {list(joints)} need ranges; the model leaves some open")
         self.velocity_limits = np.array(velocity_limits, dtype=np.float64)
@@ -190,13 +191,13 @@ class ArmIK:
         ``increment`` (n,) [rad] is the tick that led there; zero by default.
         """
         posture = self.rest if q is None else np.asarray(q, dtype=np.float64)
-        # Seven numbers are compared faster as lists.
-        if posture.shape != self._q.shape or not all(map(isfinite, posture.tolist())):
+        angles, (lower, upper) = posture.tolist(), self._ranges  # lists: faster for seven numbers
+        right = posture.shape == self._q.shape
+        self._outside = not (right and all(map(le, lower, angles)) and all(map(le, angles, upper)))
+        if self._outside and not (right and all(map(isfinite, angles))):
             raise KinematicsError(f"posture must be {self._q.size} finite rad, got {posture}")
         self._q[:] = posture
         self._step[:] = 0.0 if increment is None else increment
-        lower, angles, upper = self.lower.tolist(), posture.tolist(), self.upper.tolist()
-        self._outside = not (all(map(le, lower, angles)) and all(map(le, angles, upper)))
         self._refresh()
 
     def tool(self) -> tuple[Array, Array]:
