@@ -82,9 +82,9 @@ class Options:
     """Wait for SteamVR if it is not running."""
     auto_success: bool = True
     """End an episode once the task has been solved for half a second; else B ends it."""
-    drop_failures: bool | None = None
-    """Discard what runs into the time limit. Default: kept as failures with a person, discarded
-    with the simulated operator."""
+    drop_failures: bool = False
+    """Discard what runs into the time limit, instead of keeping it as a failure; the simulated
+    operator's is always discarded."""
 
 
 class UsageError(Exception):
@@ -205,10 +205,9 @@ def collect(options: Options, device: Device, env: PicoPandaEnv, stop: Stop) -> 
 def session_config(options: Options, device: Device) -> SessionConfig:
     """Return when episodes end by themselves: a person may rest, a simulated one has no reason."""
     simulated = device.has_eyes
-    drop = simulated if options.drop_failures is None else options.drop_failures
     return SessionConfig(
         auto_success=options.auto_success,
-        drop_failures=drop,
+        drop_failures=options.drop_failures or simulated,
         waiting_limit_s=GATHERING_S if simulated else None,
     )
 
