@@ -64,12 +64,17 @@ class EndEffectorDelta(ControlMode):
         self._position, self._quat = np.zeros(3), np.zeros(4)
 
     def encode(self, arm: ArmController, command: EndEffectorTarget) -> Array:
-        """Return the entries that lead from the accepted target to ``command``."""
+        """Return the entries that lead from the accepted target straight toward ``command``.
+
+        Farther than one step they are shortened, not clipped, which would change the direction.
+        """
         entries = np.empty(self.width)
         entries[:3] = (command.position - arm.position) / (arm.speed.linear * self.period)
         mujoco.mju_subQuat(self._local, command.quat_wxyz, arm.quat)
         mujoco.mju_rotVecQuat(self._turn, self._local, arm.quat)
         entries[3:6] = self._turn / (arm.speed.angular * self.period)
+        for part in (entries[:3], entries[3:6]):
+            part /= max(1.0, mujoco.mju_norm3(part))
         entries[6] = 2.0 * command.closure - 1.0
         return entries
 

@@ -123,7 +123,7 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         self.metadata = {**self.metadata, "render_fps": self.control_hz}
         self.n_substeps = round(1.0 / TIMESTEP) // self.control_hz
         self._max_steps = max(1, round(limit * self.control_hz))
-        self._terminate, self._dense = terminate_on_success, reward == "dense"
+        self._terminate, self._dense = bool(terminate_on_success), reward == "dense"
         self._build(TASKS[task], control)
         cameras = [*names_of(self.model, mujoco.mjtObj.mjOBJ_CAMERA), "wrist"]
         check_choice("camera", camera, cameras)
@@ -156,6 +156,8 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         self.action_space = spaces.Box(-1.0, 1.0, (self._codec.width,), np.float32)
         self.observation_space = self._observation_space()
         self._sha256: str | None = None
+        mujoco.mj_resetDataKeyframe(self.model, self.data, self._home)
+        self._settle()
 
     def _observation_space(self) -> spaces.Dict:
         """Bound the observations: generously, since MuJoCo's joint limits are soft."""
@@ -191,9 +193,7 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
             raise OptionError(f"reset takes no options, got {sorted(options)}")
         mujoco.mj_resetDataKeyframe(self.model, self.data, self._home)
         self.task.reset(self.data, self.np_random)
-        mujoco.mj_forward(self.model, self.data)
-        for arm in self.arms.values():
-            arm.reset(self.data)
+        self._settle()
         self._steps, self._ended = 0, False
         if self.render_mode == "human":
             self.render()
@@ -298,9 +298,7 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
             raise StateError(f"state must be finite ({expected},), got {state.shape}")
         parts = self._memory_parts(memory)
         mujoco.mj_setState(self.model, self.data, state, int(STATE))
-        mujoco.mj_forward(self.model, self.data)
-        for arm in self.arms.values():
-            arm.reset(self.data)
+        self._settle()
         if parts is not None:
             for arm, part in zip(self.arms.values(), parts, strict=True):
                 arm.set_memory(part)
@@ -334,6 +332,12 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         return self.sides[0].prefix + HAND + name if name == "wrist" else name
 
     # Inside a step.
+
+    def _settle(self) -> None:
+        """Derive what follows from the state, and let the controllers stand there."""
+        mujoco.mj_forward(self.model, self.data)
+        for arm in self.arms.values():
+            arm.reset(self.data)
 
     def _simulate(self, ctrl: Array) -> dict[str, Any]:
         model, data, into = self.model, self.data, self.data.ctrl
