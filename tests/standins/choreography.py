@@ -40,17 +40,19 @@ class ScriptedHand:
         self.matrix: np.ndarray | None = None
         """Published instead of position and turn."""
         self.frozen = False
-        """A tracked hand is never bit-still; this one is."""
+        """Publish the last pose again and again, whatever the hand does."""
+        self._published = np.zeros((3, 4))
         self._jitter_m = jitter_m
 
     def controller(self, number: int) -> Controller:
         """Return the sample of this number."""
         if not self.connected:
             return Controller(TrackedPose())
-        matrix = self.matrix
-        if matrix is None:
-            shake = 0.0 if self.frozen else self._jitter_m * math.sin(2.4 * number)
+        matrix = self._published if self.frozen else self.matrix
+        if matrix is None:  # a tracked hand is never bit-still
+            shake = self._jitter_m * math.sin(2.4 * number)
             matrix = np.column_stack([self.turn.as_matrix(), self.position + shake])
+        self._published = matrix
         pose = TrackedPose(True, self.valid, self.tracked, matrix)
         if not self.input_valid:
             return Controller(pose)
