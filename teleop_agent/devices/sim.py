@@ -11,6 +11,7 @@ from kinematics import Side
 from ..errors import DeviceClosedError, TeleopError
 from ..frame import Controller, OperatorFrame, TrackedPose
 from .base import Device, SceneView
+from .sim_acts import ActConfig, Actor
 from .sim_body import BodyConfig, SimBody
 from .sim_faults import FaultConfig, FaultInjector
 from .sim_hand import HandConfig, SimHand
@@ -27,6 +28,7 @@ class SimConfig:
     """Samples a second: Pico's highest rate; its other one is 72."""
     body: BodyConfig = field(default_factory=BodyConfig)
     hand: HandConfig = field(default_factory=HandConfig)
+    acts: ActConfig = field(default_factory=ActConfig)
     mind: MindConfig = field(default_factory=MindConfig)
     noise: NoiseConfig = field(default_factory=NoiseConfig)
     faults: FaultConfig = field(default_factory=FaultConfig)
@@ -61,7 +63,7 @@ class SimDevice(Device):
 
     def watch(self, view: SceneView) -> None:
         """Show the scene to the person, at least five times a second."""
-        self._connected().mind.watch(view)
+        self._connected().actor.sight.watch(view)
 
     def close(self) -> None:
         """Let the person go; calling it twice is fine."""
@@ -75,7 +77,7 @@ class SimDevice(Device):
     @property
     def clutches(self) -> int:
         """Return how often the person has squeezed a grip."""
-        return self._connected().mind.clutches
+        return self._connected().actor.clutches
 
     def _connected(self) -> "_Person":
         if self._person is None:
@@ -98,7 +100,8 @@ class _Person:
             side: SimHand(self._body.rest(side), self._body.start(side), config.hand, pace)
             for side in Side
         }
-        self.mind = SimMind(self._hands, self._body.yaw, config.mind, mind)
+        self.actor = Actor(self._hands, config.acts, mind)
+        self.mind = SimMind(self.actor, self._body.yaw, config.mind)
         self._tremor = {side: Tremor(config.noise, tremor) for side in Side}
         self._tracker = Tracker(config.noise, tracker)
         self._transport = Transport(config.noise, transport)
@@ -124,8 +127,8 @@ class _Person:
         if self.mind.episodes != self._episodes:
             self._episodes = self.mind.episodes
             self._faults.begin_episode()
-        if self.mind.holding:
-            self._faults.work(since_ns, self.mind.working, SECOND_NS // self._hz)
+        if self.actor.holds(self.actor.working):
+            self._faults.work(since_ns, self.actor.working, SECOND_NS // self._hz)
         return OperatorFrame(
             seq=self._seq,
             t_device_ns=t_ns,

@@ -37,6 +37,10 @@ class HandConfig:
     """Time to pull or open the trigger; aimed, hence slower."""
     stop_s: float = 0.25
     """Time to stop a hand in motion; a tenth of a second less would jerk it."""
+    short_m: float = 0.05
+    """For corrections up to so much there is always room ..."""
+    short_rad: float = 0.1
+    """... and so much: the body gives."""
     pace: tuple[float, float] = (0.85, 1.15)
     """Range of a person's speed over these, drawn once: people differ."""
 
@@ -93,10 +97,17 @@ class SimHand:
 
     def room(self, t_ns: int, by: Array) -> float:
         """Return the share, 0 .. 1, of a motion (6,) [m, rad] that arm and wrist have room for."""
+        if self.is_short(by):
+            return 1.0
         here = self.pose(t_ns)
         out = here.position - self._rest.position
         share = _share_in_ball(out, by[:3], self._config.reach_m)
         return min(share, self._share_of_turn(here, by))
+
+    def is_short(self, by: Array) -> bool:
+        """Return whether a motion (6,) [m, rad] is no more than a correction."""
+        config = self._config
+        return norm(by[:3]) <= config.short_m and norm(by[3:]) <= config.short_rad
 
     def go_to_rest(self, t_ns: int) -> None:
         """Start a stroke to the rest pose."""

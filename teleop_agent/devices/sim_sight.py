@@ -9,7 +9,7 @@ class Sight:
     """Keep views until they have been noticed."""
 
     def __init__(self, reaction_ns: int) -> None:
-        self._reaction_ns = reaction_ns
+        self.reaction_ns = reaction_ns
         self._coming: deque[SceneView] = deque()
         self.seen: SceneView | None = None
         self.stopped_ns: int | None = None
@@ -21,7 +21,7 @@ class Sight:
 
     def advance(self, t_ns: int) -> None:
         """Let ``seen`` be the newest view that is a reaction time old at ``t_ns``."""
-        while self._coming and self._coming[0].t_ns <= t_ns - self._reaction_ns:
+        while self._coming and self._coming[0].t_ns <= t_ns - self.reaction_ns:
             self.seen = self._coming.popleft()
             if not self.seen.running:
                 self.stopped_ns = self.seen.t_ns

@@ -17,6 +17,7 @@ from kinematics.frames import facing_yaw, quat_wxyz, rotation
 from teleop_agent.buttons import EpisodeEvent
 from teleop_agent.devices import SceneView
 from teleop_agent.devices.sim import SimConfig, SimDevice
+from teleop_agent.devices.sim_acts import ActConfig
 from teleop_agent.devices.sim_body import BodyConfig
 from teleop_agent.devices.sim_faults import Fault, FaultConfig, FaultKind
 from teleop_agent.devices.sim_hand import HandConfig
@@ -413,10 +414,10 @@ def test_each_episode_gets_its_fault_while_the_arm_is_held(stage, kind: FaultKin
         lambda: BodyConfig(eye_m=(1.7, 1.5)),
         lambda: HandConfig(peak_speed=0.0),
         lambda: HandConfig(pace=(0.0, 1.0)),
-        lambda: MindConfig(reaction_s=0.01),
+        lambda: ActConfig(reaction_s=0.01),
         lambda: MindConfig(scale_error=-1.0),
-        lambda: MindConfig(aim_error=-0.1),
-        lambda: MindConfig(press_s=-0.1),
+        lambda: ActConfig(aim_error=-0.1),
+        lambda: ActConfig(press_s=-0.1),
         lambda: NoiseConfig(tracker_m=-1e-3),
         lambda: Fault(FaultKind.JUMP, -1.0, 0.1),
         lambda: FaultConfig(window_s=(2.0, 1.0)),
