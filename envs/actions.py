@@ -43,7 +43,7 @@ class ControlMode(ABC):
 
 
 def _closure(entry: float) -> float:
-    return 0.5 * (entry + 1.0)
+    return 0.5 * (float(entry) + 1.0)
 
 
 class EndEffectorDelta(ControlMode):
@@ -195,17 +195,17 @@ class ActionCodec:
         given = np.asarray(action, dtype=np.float64)
         if given.shape != (self.width,):
             raise ActionError(f"action must have shape ({self.width},), got {given.shape}")
-        inside = np.minimum(np.maximum(given, -1.0), 1.0)
-        n_clipped = 0
-        if inside.tolist() != given.tolist():  # of ten numbers lists are compared faster
-            n_clipped = self._count_clipped(given, inside)
+        inside, n_clipped = given, 0
+        if not all(-1.0 <= entry <= 1.0 for entry in given.tolist()):
+            inside, n_clipped = self._clip(given)
         width = self.mode.width
         for index, arm in enumerate(self._arms.values()):
             self.mode.apply(arm, data, inside[index * width : (index + 1) * width], ctrl)
         return n_clipped
 
-    def _count_clipped(self, given: Array, inside: Array) -> int:
+    def _clip(self, given: Array) -> tuple[Array, int]:
         if not np.isfinite(given).all():
             index = int(np.flatnonzero(~np.isfinite(given))[0])
             raise ActionError(f"action[{index}] ({self.names[index]}) is {given[index]}")
-        return int(np.count_nonzero(inside != given))
+        inside = np.clip(given, -1.0, 1.0)
+        return inside, int(np.count_nonzero(inside != given))

@@ -141,7 +141,8 @@ class ArmController:
 
     def _stand(self) -> None:
         """Accept the pose of the commanded posture."""
-        self.position[:], self.quat[:] = self._told_p[:], self._told_q[:] = self.ik.tool()
+        self.ik.write_tool(self.position, self.quat)
+        self._told_p[:], self._told_q[:] = self.position, self.quat
 
     def get_memory(self) -> Array:
         """Return all that the controller remembers, (3 n + 16,): see ``set_memory``."""
@@ -206,7 +207,7 @@ class ArmController:
         np.minimum(slow, start + self._reach, out=slow)
         self.clamps = Clamp.NONE if slow.tolist() == q.tolist() else Clamp.SPEED
         move = slow - start
-        self.ik.reset(slow, move / self._ticks)
+        self.ik.stand(slow, move / self._ticks)
         self._write(self._two_postures, move, closure, ctrl)
         self._stand()
 

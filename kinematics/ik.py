@@ -200,6 +200,18 @@ class ArmIK:
         self._step[:] = 0.0 if increment is None else increment
         self._refresh()
 
+    def stand(self, q: Array, increment: Array) -> None:
+        """Do as ``reset`` with checked postures, once a control step."""
+        self._q[:] = q
+        self._step[:] = increment
+        self._outside = True  # maybe: ticks then look, at no harm to those inside
+        self._refresh()
+
+    def write_tool(self, position: Array, quat: Array) -> None:
+        """Write the commanded posture's tool pose into arrays, as ``tool`` returns it."""
+        position[:] = self._site_p
+        mujoco.mju_mat2Quat(quat, self._site_m)
+
     def tool(self) -> tuple[Array, Array]:
         """Return the commanded posture's tool position (3,) [m] and wxyz quaternion (4,)."""
         mujoco.mju_mat2Quat(self._site_q, self._site_m)
