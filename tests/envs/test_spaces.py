@@ -1,0 +1,210 @@
+"""Spaces, tables and observations, over all tasks and control modes."""
+
+import warnings
+from collections.abc import Callable
+from inspect import cleandoc
+from itertools import product
+from typing import Any
+
+import gymnasium as gym
+import mujoco
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.utils.env_checker import check_env
+
+from envs.panda_env import CONTROL_HZ, PicoPandaEnv
+from envs.tasks import TASKS
+from kinematics import Side
+
+MODES = ("ee_delta", "ee_pose", "joint")
+ALL = list(product(TASKS, MODES))
+Make = Callable[..., PicoPandaEnv]
+
+
+# --- the checker ---
+
+
+@pytest.mark.parametrize(("task", "control"), ALL)
+def test_the_checker_has_nothing_to_say(make: Make, task: str, control: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(make(task=task, control=control), skip_render_check=True)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_wrappers_have_nothing_to_say(task: str) -> None:
+    """``gym.make`` checks each of the first calls."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with gym.make("PicoPanda-v0", task=task, reward="dense") as env:
+            obs, _ = env.reset(seed=1)
+            for _ in range(3):
+                obs, reward, *_ = env.step(env.action_space.sample())
+                assert obs in env.observation_space
+                assert 0.0 <= reward < 1.0
+
+
+# --- the tables ---
+
+
+def _table(header: str) -> dict[str, list[str]]:
+    """Return the rows of the class's markdown table that begins with ``header``, by first cell."""
+    lines = cleandoc(PicoPandaEnv.__doc__ or "").splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith(f"| {header} |"))
+    rows = {}
+    for line in lines[start + 2 :]:
+        if not line.startswith("|"):
+            break
+        first, *rest = [cell.strip().strip("`") for cell in line.strip("|").split("|")]
+        rows[first] = rest
+    return rows
+
+
+def test_the_table_of_actions(make: Make) -> None:
+    table = _table("control")
+    assert set(table) == set(MODES)
+    for control, (width, _) in table.items():
+        env = make(control=control)
+        assert env.action_space == spaces.Box(-1.0, 1.0, (int(width),), np.float32)
+        assert len(env.action_names) == int(width)
+        assert env.action_names[-1] == "robot0_gripper"
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_table_of_observations(make: Make, task: str) -> None:
+    table, env = _table("key"), make(task=task)
+    space = env.observation_space
+    assert isinstance(space, spaces.Dict)
+    assert set(table) == set(space)
+    for key, (shape, unit, _) in table.items():
+        box = space[key]
+        assert isinstance(box, spaces.Box)
+        assert box.dtype == np.float32
+        assert np.all(np.isfinite(box.low)) and np.all(np.isfinite(box.high))
+        expected = f"({len(env.task.object_names)},)" if key == "object" else shape
+        assert str(box.shape) == expected
+        assert unit in ("m", "-", "rad", "rad/s", "m, -")
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_says_what_it_is(make: Make, task: str) -> None:
+    env = make(task=task)
+    assert env.task.name == task
+    assert env.task.instruction.endswith(".")
+    assert env.task.hold_steps == round(env.task.hold_s * 600)
+
+
+# --- what is observed ---
+
+
+def _flat(obs: dict[str, np.ndarray]) -> np.ndarray:
+    return np.concatenate([obs[key] for key in sorted(obs)])
+
+
+@pytest.mark.parametrize("control_hz", CONTROL_HZ)
+@pytest.mark.parametrize("control", MODES)
+def test_random_actions_stay_in_the_space(make: Make, control: str, control_hz: int) -> None:
+    env = make(control=control, control_hz=control_hz)
+    rng = np.random.default_rng(control_hz)
+    obs, _ = env.reset(seed=control_hz)
+    assert env.observation_space.contains(obs)
+    for k in range(50):
+        if k % 10 == 0:  # held for a while, so that the arm gets somewhere
+            action = rng.uniform(-1.0, 1.0, env.action_space.shape).astype(np.float32)
+        obs, *_ = env.step(action)
+        assert env.observation_space.contains(obs), obs
+        assert all(value.dtype == np.float32 for value in obs.values())
+
+
+@pytest.mark.parametrize("end", [-1.0, 1.0])
+@pytest.mark.parametrize("joint", range(7))
+def test_a_joint_driven_into_its_limit_stays_in_the_space(
+    make: Make, joint: int, end: float
+) -> None:
+    """Joint limits are soft: the measured joint passes them."""
+    env = make(control="joint")
+    env.reset(seed=0)
+    action = env.encode({Side.RIGHT: env.commanded(Side.RIGHT)})
+    action[joint] = end
+    for _ in range(200):
+        obs, *_ = env.step(action)
+        assert env.observation_space.contains(obs), obs
+
+
+def test_observations_are_no_views(make: Make) -> None:
+    env = make()
+    rng = np.random.default_rng(0)
+    kept, copies = [], []
+    obs, _ = env.reset(seed=0)
+    for _ in range(10):
+        kept.append(obs)
+        copies.append(_flat(obs).copy())
+        obs, *_ = env.step(rng.uniform(-1, 1, 7).astype(np.float32))
+    for obs, copy in zip(kept, copies, strict=True):
+        np.testing.assert_array_equal(_flat(obs), copy)
+    assert len({copy.tobytes() for copy in copies}) == 10
+    twin = make()
+    twin.restore(env.integration_state(), env.controller_memory())
+    for value in kept[-1].values():
+        value[:] = 99.0
+    action = np.zeros(7, np.float32)
+    obs, _, _, _, info = env.step(action)
+    np.testing.assert_array_equal(_flat(obs), _flat(twin.step(action)[0]))
+    assert not any(isinstance(value, np.ndarray) for value in info.values())
+
+
+@pytest.mark.parametrize("control", MODES)
+def test_cartesian_entries_are_those_of_the_joints(make: Make, control: str) -> None:
+    """After reset and every step, against a forward pass of its own, before the cast."""
+    env = make(control=control)
+    own = mujoco.MjData(env.model)
+    rng = np.random.default_rng(5)
+    obs, _ = env.reset(seed=5)
+    site, cube = env.model.site("right/hand/ee").id, env.model.body("task/cube").id
+    for step in range(51):
+        own.qpos[:] = env.data.qpos
+        mujoco.mj_kinematics(env.model, own)
+        position, quat = env.arms[Side.RIGHT].measure(env.data)
+        np.testing.assert_allclose(position, own.site_xpos[site], atol=1e-9)
+        matrix = np.zeros(9)
+        mujoco.mju_quat2Mat(matrix, quat)
+        np.testing.assert_allclose(matrix, own.site_xmat[site], atol=1e-9)
+        seen = env.task.observe(env.data)
+        np.testing.assert_allclose(seen[:3], own.xpos[cube], atol=1e-9)
+        np.testing.assert_allclose(seen[7:], own.xpos[cube] - own.site_xpos[site], atol=1e-9)
+        # Cast: 2^-24 of 1 m.
+        np.testing.assert_allclose(obs["robot0_eef_pos"], own.site_xpos[site], atol=1e-7)
+        np.testing.assert_allclose(obs["robot0_joint_pos"], own.qpos[:7], rtol=1e-6)
+        if step < 50:
+            obs, *_ = env.step(rng.uniform(-1, 1, env.action_space.shape).astype(np.float32))
+
+
+def test_entries_mean_what_they_say(make: Make) -> None:
+    env = make()
+    obs, _ = env.reset(seed=3)
+    np.testing.assert_allclose(obs["robot0_eef_quat"], [0, 1, 0, 0], atol=1e-6)
+    np.testing.assert_allclose(obs["robot0_eef_pos"], [0.30689, 0.0, 0.48688], atol=1e-5)
+    np.testing.assert_array_equal(obs["robot0_eef_pos"], obs["robot0_target_pos"])
+    np.testing.assert_allclose(obs["robot0_gripper_qpos"], [0.08], atol=1e-7)
+    cube = env.data.body("task/cube")
+    matrix = np.zeros(9)
+    mujoco.mju_quat2Mat(matrix, obs["object"][3:7].astype(float))
+    np.testing.assert_allclose(matrix, cube.xmat, atol=1e-6)
+    assert obs["object"][3] >= 0.0
+
+
+def test_a_quaternion_never_jumps_around_home(make: Make) -> None:
+    """Turned to and fro about every axis, it stays on one half of its sphere."""
+    env = make()
+    obs, _ = env.reset(seed=0)
+    last = obs["robot0_eef_quat"]
+    for axis, sign in product((3, 4, 5), (1, -1, -1, 1)):
+        action: Any = np.zeros(7, np.float32)
+        action[axis] = 0.5 * sign
+        for _ in range(10):
+            obs, *_ = env.step(action)
+            for key in ("robot0_eef_quat", "robot0_target_quat"):
+                assert obs[key][1] > 0.5
+            assert np.abs(obs["robot0_eef_quat"] - last).max() < 0.1
+            last = obs["robot0_eef_quat"]
