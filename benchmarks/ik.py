@@ -124,7 +124,8 @@ def jumps(base: Path, x: Array, rng: np.random.Generator) -> Path:
 
 def make_paths(ik: ArmIK, seconds: float, seed: int) -> list[Path]:
     """Return the four paths, sampled at every tick."""
-    x, rng = np.arange(round(seconds / DT)) * DT, np.random.default_rng(seed)
+    x = np.arange(round(seconds / DT), dtype=np.float64) * DT
+    rng = np.random.default_rng(seed)
     base = smooth(ik, x, rng)
     return [base, past_reach(ik, x), wrist_limits(ik, x), jumps(base, x, rng)]
 
