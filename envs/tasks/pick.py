@@ -4,10 +4,9 @@ from collections.abc import Mapping
 
 import mujoco
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from kinematics import EndEffectorTarget, Side, Waypoint
-from kinematics.frames import Array, quat_wxyz, rotation
+from kinematics.frames import Array
 from kinematics.names import named_id
 
 from ..scene import OBJECT
@@ -30,6 +29,8 @@ class Pick(Task):
     """m; the cube's half edge."""
     lift = 0.10
     """m; the cube's lowest point must be this high."""
+    closed_on_nothing = 0.6
+    """Closure that a cube between the pads does not let them reach: it stops them at 0.5."""
     lower = np.array([0.35, -0.25])
     upper = np.array([0.65, 0.25])
     """m; where the cube may lie. Every yaw is graspable there with the tool pointing down."""
@@ -97,7 +98,7 @@ class Pick(Task):
         return float(0.33 * (near + held + high))
 
     def guide(self, data: mujoco.MjData, tools: Mapping[Side, EndEffectorTarget]) -> list[Waypoint]:
-        """Hover over the cube, descend, close, lift; from whichever of these comes next."""
+        """Open, hover over the cube, descend, close, lift; from whichever of these comes next."""
         if self.success(data):
             return []
         tool, cube = tools[Side.RIGHT], self._position(data).copy()
@@ -106,8 +107,10 @@ class Pick(Task):
         if self._pads <= self._touching(data):
             return [lifted]
         close = self._waypoint(cube, grasp, 1, 0.006)
+        if tool.closure > self.closed_on_nothing:
+            return [self._waypoint(tool.position, tool.quat_wxyz, 0), close, lifted]
         over = np.hypot(*(tool.position - cube)[:2])
-        turn = (rotation(grasp) * rotation(tool.quat_wxyz).inv()).magnitude()
+        turn = _angle(grasp, tool.quat_wxyz)
         if over < 0.008 and abs(tool.position[2] - cube[2]) < 0.008 and turn < 0.15:
             return [close, lifted]
         descend = self._waypoint(cube, grasp, 0, 0.006)
@@ -127,15 +130,25 @@ class Pick(Task):
 
     def _grasp_quat(self, data: mujoco.MjData, tool: EndEffectorTarget) -> Array:
         """Return the tool-down rotation, pads flush with the cube, nearest to the tool's."""
-        R_cube = rotation(self._quat(data)).as_matrix()
-        flat = R_cube[:2, int(np.argmax(np.abs(R_cube[:2]).sum(axis=0)))]
-        heading = rotation(tool.quat_wxyz).apply([1.0, 0.0, 0.0])
-        yaw = np.arctan2(flat[1], flat[0]) - np.arctan2(heading[1], heading[0])
+        mujoco.mju_quat2Mat(self._matrix, self._quat(data))
+        axes = self._matrix.reshape(3, 3)[:2]
+        flat = axes[:, int(np.argmax(np.abs(axes).sum(axis=0)))]
+        heading = np.zeros(3)
+        mujoco.mju_rotVecQuat(heading, np.array([1.0, 0.0, 0.0]), tool.quat_wxyz)
+        now = np.arctan2(heading[1], heading[0])
         quarter = np.pi / 2
-        yaw = (yaw + quarter / 2) % quarter - quarter / 2 + np.arctan2(heading[1], heading[0])
-        down = Rotation.from_euler("x", np.pi)
-        return quat_wxyz(Rotation.from_euler("z", yaw) * down)
+        turn = np.arctan2(flat[1], flat[0]) - now
+        half_yaw = (now + (turn + quarter / 2) % quarter - quarter / 2) / 2
+        # Half a turn about x, tool down, then the yaw about z.
+        return np.array([0.0, np.cos(half_yaw), np.sin(half_yaw), 0.0])
 
 
 def _at_height(position: Array, z: float) -> Array:
     return np.array([position[0], position[1], z])
+
+
+def _angle(quat: Array, other: Array) -> float:
+    """Return the angle between two rotations, both wxyz (4,) [rad]."""
+    turn = np.zeros(3)
+    mujoco.mju_subQuat(turn, quat, other)
+    return mujoco.mju_norm3(turn)

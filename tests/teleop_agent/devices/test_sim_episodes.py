@@ -1,6 +1,7 @@
 """The simulated operator at the real environments, run as demonstrations are recorded."""
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
@@ -19,14 +20,16 @@ from teleop_agent.policy import TeleopPolicy
 class Log(Listener):
     """Keep what a session tells."""
 
-    def __init__(self) -> None:
+    def __init__(self, happen: Callable[[], None]) -> None:
         self.rows: list[Row] = []
+        self._happen = happen
 
     def started(self, seed: int) -> None:
         self.rows.clear()
 
     def row(self, row: Row) -> None:
         self.rows.append(row)
+        self._happen()
 
     def holds(self) -> int:
         """Return how often an engaged hand came to be held."""
@@ -40,12 +43,14 @@ def run(
     seeds: list[int],
     config: SimConfig | None = None,
     auto_success: bool = True,
+    happen: Callable[[Any], None] = lambda env: None,
     **options: Any,
 ) -> tuple[list[EpisodeEnd], Log]:
-    """Run one operator through episodes of these seeds."""
+    """Run one operator through episodes of these seeds; ``happen`` after every control step."""
     made = gym.make("envs:PicoPanda-v0", task=task, terminate_on_success=False, **options)
     env: Any = made.unwrapped
-    log, settings = Log(), SessionConfig(auto_success=auto_success, waiting_limit_s=20.0)
+    log = Log(lambda: happen(env))
+    settings = SessionConfig(auto_success=auto_success, waiting_limit_s=20.0)
     with SimDevice(seeds[0], config) as device:
         session = Session(env, device, TeleopPolicy(env), VirtualClock(), log, settings)
         ends = [session.run_episode(seed) for seed in seeds]
@@ -80,6 +85,22 @@ def test_it_picks_with_wrong_beliefs() -> None:
 def test_it_picks_again_and_again_and_ends_with_b() -> None:
     ends, _ = run("pick", [4, 5], auto_success=False)
     assert [(end.success, end.reason) for end in ends] == [(True, "button")] * 2
+
+
+def test_it_begins_anew_when_the_cube_is_gone() -> None:
+    lost = []
+
+    def lose(env: Any) -> None:
+        cube = env.data.joint("task/cube_joint")
+        if not lost and cube.qpos[2] > 0.05:
+            lost.append(len(lost))
+            cube.qpos[:3], cube.qvel[:] = (0.5, 0.2, 0.02), 0.0
+
+    ends, log = run("pick", [10], happen=lose)
+    assert lost
+    assert ends[0].success
+    closures = [row.policy.hands["right"].target.closure for row in log.rows]
+    assert sum(a < 0.5 <= b for a, b in itertools.pairwise(closures)) == 2
 
 
 @pytest.mark.parametrize("control", ["ee_delta", "ee_pose", "joint"])
