@@ -85,7 +85,7 @@ class ArmController:
             n_substeps, timestep, gripper.max_speed, model.actuator_ctrlrange[self.grip_actuator]
         )
         self._postures, self._two_postures = np.zeros((n_ticks + 1, n)), np.zeros((2, n))
-        self._block, self._grip_block = np.zeros((n_substeps, n)), np.zeros(n_substeps)
+        self._block = np.zeros((n_substeps, n))
         self.position, self.quat = np.zeros(3), np.array([1.0, 0.0, 0.0, 0.0])
         """Accepted target: (3,) [m] and (4,) wxyz."""
         self._told_p, self._told_q = self.position.copy(), self.quat.copy()
@@ -228,8 +228,7 @@ class ArmController:
         self.closure = closure
         self._servo.follow(postures, previous, self._block)
         ctrl[:, self.actuators] = self._block
-        self._grip.follow(closure, self._grip_block)
-        ctrl[:, self.grip_actuator] = self._grip_block
+        self._grip.follow(closure, ctrl[:, self.grip_actuator])
 
     def _accept(self, data: mujoco.MjData, position: Array, quat: Array) -> None:
         speed, period = self.speed, self._period

@@ -111,6 +111,9 @@ class GripperServo:
     def follow(self, closure: float, out: Array) -> None:
         """Write ctrl (n_substeps,) [m] on the way to ``closure`` (0 open .. 1 closed)."""
         wanted = (1.0 - closure) * self.stroke - self.reference
+        if wanted == 0.0:
+            out[:] = self.reference
+            return
         if wanted < 0.0:
             np.maximum(wanted, self._back, out=out)
         else:
