@@ -72,6 +72,8 @@ class EndEffectorDelta(ControlMode):
         entries[:3] = (command.position - arm.position) / (arm.speed.linear * self.period)
         mujoco.mju_subQuat(self._local, command.quat_wxyz, arm.quat)
         mujoco.mju_rotVecQuat(self._turn, self._local, arm.quat)
+        if mujoco.mju_norm3(self._turn) < _NO_TURN:
+            self._turn[:] = 0.0
         entries[3:6] = self._turn / (arm.speed.angular * self.period)
         for part in (entries[:3], entries[3:6]):
             part /= max(1.0, mujoco.mju_norm3(part))
@@ -90,6 +92,10 @@ class EndEffectorDelta(ControlMode):
             mujoco.mju_quatIntegrate(self._quat, self._local, 1.0)
             mujoco.mju_normalize4(self._quat)
         arm.follow_pose(data, self._position, self._quat, _closure(action[6]), ctrl)
+
+
+_NO_TURN = 1e-12
+"""rad; the rounding left over between a quaternion and itself, so that holding is exactly zero."""
 
 
 class EndEffectorPose(ControlMode):

@@ -56,6 +56,8 @@ class ArmController:
         self.side, self.arm, self.gripper = side, arm, gripper
         self.speed, self.leash = SpeedLimits(), Leash()
         self.workspace = Workspace(mount.T_world_base, arm.workspace_lower, arm.workspace_upper)
+        self._box = self.workspace
+        """Holds the target; larger only while it comes in from where the arm began, outside."""
         self.base_quat = quat_wxyz(mount.T_world_base)
         names = [side.prefix + name for name in arm.joints]
         qpos_adr, dof_adr = joint_addresses(model, names)
@@ -137,6 +139,7 @@ class ArmController:
         self._grip.reset(reference)
         self.closure = 1.0 - reference / self._grip.stroke
         self._stand()
+        self._box = self.workspace.including(self.position)
         self.clamps = Clamp.NONE
 
     def _stand(self) -> None:
@@ -164,6 +167,7 @@ class ArmController:
         n = len(self.arm.joints)
         fixed, q, increment, velocity = np.split(memory, [16, 16 + n, 16 + 2 * n])
         self.position[:], self.quat[:] = fixed[:3], fixed[3:7]
+        self._box = self.workspace.including(self.position)
         self.closure = float(fixed[7])
         self._grip.reset(float(fixed[8]))
         self._told_p[:], self._told_q[:] = fixed[9:12], fixed[12:]
@@ -232,7 +236,9 @@ class ArmController:
 
     def _accept(self, data: mujoco.MjData, position: Array, quat: Array) -> None:
         speed, period = self.speed, self._period
-        inside = self.workspace.clamp(position)
+        if self._box is not self.workspace:
+            self._box = self.workspace.including(self.position)
+        inside = self._box.clamp(position)
         self.clamps = Clamp.NONE if inside.tolist() == position.tolist() else Clamp.WORKSPACE
         self._toward(inside, quat, speed.linear * period, speed.angular * period, Clamp.SPEED)
         p, q = self.measure(data)
@@ -243,6 +249,8 @@ class ArmController:
             speed.angular * period + self.leash.measured_rad,
             Clamp.LEASH,
         )
+        if self.clamps & Clamp.LEASH:  # the measured tool may be outside
+            self._keep_inside()
 
     def _stay_in_reach(self, tick: IKTick) -> None:
         """Draw the accepted target back to what the IK reached, so that it never winds up."""
@@ -291,7 +299,7 @@ class ArmController:
             self.clamps |= flag
 
     def _keep_inside(self) -> None:
-        inside = self.workspace.clamp(self.position)
+        inside = self._box.clamp(self.position)
         if inside.tolist() != self.position.tolist():
             self.position[:] = inside
             self.clamps |= Clamp.WORKSPACE

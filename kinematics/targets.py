@@ -87,6 +87,14 @@ class Workspace:
             return np.array(position, dtype=np.float64)
         return self.to_world(inside)
 
+    def including(self, position: Array) -> "Workspace":
+        """Return a box grown to hold ``position`` (3,) in world [m]; itself if it does already."""
+        if self.clamp(position).tolist() == position.tolist():
+            return self
+        p_base = self.to_base(position)
+        lower, upper = np.minimum(self.lower, p_base), np.maximum(self.upper, p_base)
+        return Workspace(self.T_world_base, lower, upper)
+
     def to_base(self, position: Array) -> Array:
         """Return a point of world (3,) [m] in base."""
         point = np.empty(3)

@@ -10,6 +10,7 @@ import pytest
 from virtual_screen import no_screen, screen  # noqa: F401  (fixtures)
 
 import envs  # noqa: F401  (registers)
+from envs import scene
 from envs.panda_env import PicoPandaEnv
 from kinematics import EndEffectorTarget, Side
 from kinematics.frames import Array
@@ -32,6 +33,28 @@ def make() -> Iterator[Callable[..., PicoPandaEnv]]:
     yield build
     for env in made:
         env.close()
+
+
+WALL_Y = 0.15
+
+
+@pytest.fixture
+def wall(monkeypatch: pytest.MonkeyPatch) -> float:
+    """Put a wall to the left of the robot, and return the y [m] at which it begins."""
+    compose = scene._attach_all
+
+    def with_wall(*arguments: Any) -> mujoco.MjSpec:
+        spec = compose(*arguments)
+        spec.worldbody.add_geom(
+            name="wall",
+            type=mujoco.mjtGeom.mjGEOM_BOX,
+            size=(0.5, 0.05, 0.5),
+            pos=(0.5, WALL_Y + 0.05, 0.5),
+        )
+        return spec
+
+    monkeypatch.setattr(scene, "_attach_all", with_wall)
+    return WALL_Y
 
 
 class Follow:

@@ -96,6 +96,15 @@ def test_clamping_with_the_base_turned_by_hand_written_numbers() -> None:
     )
 
 
+@given(points, yaws, points)
+def test_a_box_grown_to_hold_a_point_holds_it(p: np.ndarray, yaw: float, base: np.ndarray) -> None:
+    workspace = _yawed(yaw, base)
+    grown = workspace.including(p)
+    np.testing.assert_array_equal(grown.clamp(p), p)
+    np.testing.assert_array_equal(grown.clamp(workspace.clamp(p)), workspace.clamp(p))
+    assert (grown is workspace) == np.array_equal(workspace.clamp(p), p)
+
+
 def test_an_empty_workspace_is_refused() -> None:
     with pytest.raises(KinematicsError, match=r"workspace lower .* must be below upper"):
         Workspace(lower=np.array([0.2, 0.5, 0.01]))
