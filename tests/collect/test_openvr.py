@@ -37,7 +37,6 @@ MUTANT = Path(__file__).parent / "support" / "mutant.py"
 B = (Side.RIGHT, Button.SECONDARY)
 UP, DOWN = (0.0, 0.08, 0.0), (0.0, -0.08, 0.0)
 V_MAX, W_MAX, PERIOD_S = 1.0, 2.5, 0.02
-SECOND_NS = 1_000_000_000
 
 
 def headset(out: Path, *more: object, task: str = "reach") -> list[str]:

@@ -4,18 +4,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import gymnasium as gym
 import numpy as np
 import pytest
 from program import Program, run_episodes_command
+from stream import simulated
 
-from envs.panda_env import PicoPandaEnv
 from episodes.reader import Episode, open_run
-from session.loop import EpisodeEnd, Session, Verdict
-from teleop_agent.clock import VirtualClock
-from teleop_agent.devices import make_device
+from session.loop import Verdict
 from teleop_agent.devices.trace import TraceWriter
-from teleop_agent.policy import TeleopPolicy
 
 Collect = Callable[..., Program]
 
@@ -85,37 +81,20 @@ def test_without_a_seed_one_is_drawn_and_stored(collect: Collect, tmp_path: Path
     assert seeds[0] != seeds[1]
 
 
-def record_sim(path: Path, env: PicoPandaEnv, seed: int) -> EpisodeEnd:
-    """Let the simulated operator do one episode and record what it publishes."""
-    with make_device("sim", seed=seed) as device, TraceWriter(path, "sim") as writer:
-
-        class Recording:
-            realtime, has_eyes, watch = device.realtime, device.has_eyes, device.watch
-
-            @staticmethod
-            def read(now_ns: int) -> list[object]:
-                frames = device.read(now_ns)
-                for frame in frames:
-                    writer.write(frame)
-                return frames
-
-        session = Session(env, Recording(), TeleopPolicy(env), VirtualClock(), Silent())
-        return session.run_episode(seed)
-
-
-class Silent:
-    """Listen to nothing."""
-
-    def __getattr__(self, name: str) -> Callable[..., None]:
-        return lambda *_: None
+def record_sim(path: Path, seed: int) -> None:
+    """Record what the simulated operator publishes in one episode."""
+    end, frames = simulated("reach", seed)
+    assert end.verdict is Verdict.SUCCESS
+    with TraceWriter(path, "sim") as writer:
+        for frame in frames:
+            writer.write(frame)
 
 
 def test_a_trace_gives_the_same_episode_each_time(
     collect: Collect, out: Path, tmp_path: Path
 ) -> None:
-    env = gym.make("PicoPanda-v0", task="reach", terminate_on_success=False).unwrapped
     trace = tmp_path / "tracé 1.jsonl"
-    assert record_sim(trace, env, seed=4).verdict is Verdict.SUCCESS
+    record_sim(trace, seed=4)
     options = ("--task", "reach", "--no-viewer", "--seed", 4, "--episodes", 1)
     for _ in range(2):
         program = collect("--device", f"trace:{trace}", *options, "--out", out)
@@ -132,9 +111,8 @@ def test_a_trace_gives_the_same_episode_each_time(
 def test_a_trace_that_ends_first_keeps_what_there_is(
     collect: Collect, out: Path, tmp_path: Path
 ) -> None:
-    env = gym.make("PicoPanda-v0", task="reach", terminate_on_success=False).unwrapped
     trace = tmp_path / "trace.jsonl"
-    record_sim(trace, env, seed=4)
+    record_sim(trace, seed=4)
     program = collect(
         *("--task", "reach", "--device", f"trace:{trace}", "--no-viewer", "--seed", 4),
         *("--episodes", 3, "--out", out),
@@ -176,6 +154,20 @@ def test_ctrl_c_keeps_the_finished_episodes(collect: Collect, out: Path) -> None
     assert run_episodes_command("verify", out).returncode == 0
     assert not list((out / "episodes").glob("*.partial"))
     assert [e.number for e in found] == list(range(len(found)))
+
+
+def test_a_killed_program_loses_the_running_episode_only(collect: Collect, out: Path) -> None:
+    program = collect(*sim(out, "--episodes", 1000, "--seed", 1))
+    program.wait_for("episode 2:")
+    program.kill()
+    before = {path: path.read_bytes() for path in (out / "episodes").glob("demo_*.hdf5")}
+    assert len(before) >= 2
+    assert all(run_episodes_command("verify", path).returncode == 0 for path in before)
+    collect(*sim(out, "--episodes", 1, "--seed", 1)).ends_with(0)
+    assert all(path.read_bytes() == content for path, content in before.items())
+    found = open_run(out)
+    assert len(found) == len(before) + 1
+    assert same_bits(found[0], found[-1])
 
 
 def test_a_full_disk_costs_no_finished_episode(collect: Collect, out: Path) -> None:
