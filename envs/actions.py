@@ -163,7 +163,7 @@ class JointPositions(ControlMode):
         q = action[:-1] + 1.0
         np.multiply(q, arm.half_range, out=q)
         np.add(q, arm.ik.lower, out=q)
-        arm.follow_joints(q, _closure(action[-1]), ctrl)
+        arm.follow_joints(data, q, _closure(action[-1]), ctrl)
 
 
 CONTROL_MODES: dict[str, type[ControlMode]] = {

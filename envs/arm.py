@@ -36,6 +36,8 @@ class Leash:
     measured_m: float = 0.010
     """Ahead of the measured tool: 5 times the servo's p95 error, so it acts on contact only."""
     measured_rad: float = 0.05
+    joint_rad: float = 0.02
+    """Of a joint reference ahead of the measured joint: 5 times the servo's p95 error, too."""
     reach_m: float = 0.005
     """Ahead of what the IK reaches: an arm at full stretch answers within 5 mm of target."""
     reach_rad: float = 0.05
@@ -100,6 +102,7 @@ class ArmController:
         self.half_range = 0.5 * (self.ik.upper - self.ik.lower)
         """(n,) [rad]; what 1 stands for in an action of joint targets."""
         self._reach = arm.velocity_limits * self._period
+        self._lead = self._reach + self.leash.joint_rad
         self._turn, self._way = np.zeros(3), np.zeros(3)
         self._point, self._between = np.zeros(3), np.zeros(4)
         self._measured_p, self._measured_q = np.zeros(3), np.zeros(4)
@@ -203,13 +206,19 @@ class ArmController:
         self.ik.reset(kept, increment)
         return ahead
 
-    def follow_joints(self, q: Array, closure: float, ctrl: Array) -> None:
-        """Move the reference to joint positions ``q`` (n,) [rad], at most at joint speed."""
+    def follow_joints(self, data: mujoco.MjData, q: Array, closure: float, ctrl: Array) -> None:
+        """Move the reference to joint positions ``q`` (n,) [rad], at joint speed and on a leash."""
         start, slow = self.ik.q, self._two_postures[1]
         self._two_postures[0] = start
-        np.maximum(q, start - self._reach, out=slow)
+        measured = data.qpos[self.qpos_adr]
+        np.maximum(q, measured - self._lead, out=slow)
+        np.minimum(slow, measured + self._lead, out=slow)
+        near = slow.tolist()
+        np.maximum(slow, start - self._reach, out=slow)
         np.minimum(slow, start + self._reach, out=slow)
-        self.clamps = Clamp.NONE if slow.tolist() == q.tolist() else Clamp.SPEED
+        self.clamps = Clamp.NONE if near == q.tolist() else Clamp.LEASH
+        if slow.tolist() != near:
+            self.clamps |= Clamp.SPEED
         move = slow - start
         self.ik.stand(slow, move / self._ticks)
         self._write(self._two_postures, move, closure, ctrl)
