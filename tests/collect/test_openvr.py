@@ -461,8 +461,10 @@ def test_a_server_that_is_down_is_not_waited_for_when_told_so(
     assert not out.exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
-@pytest.mark.parametrize("seconds", [0.3, 1.5])
+@pytest.mark.parametrize(
+    ("number", "seconds"),
+    [(signal.SIGINT, 0.3), (signal.SIGINT, 1.5), (signal.SIGTERM, 1.5)],
+)
 def test_an_order_to_end_keeps_what_is_worth_keeping(
     runtime: StandInRuntime,
     collect: Callable[..., Program],

@@ -162,7 +162,6 @@ def test_a_killed_program_loses_the_running_episode_only(collect: Collect, out: 
     program.kill()
     before = {path: path.read_bytes() for path in (out / "episodes").glob("demo_*.hdf5")}
     assert len(before) >= 2
-    assert all(run_episodes_command("verify", path).returncode == 0 for path in before)
     collect(*sim(out, "--episodes", 1, "--seed", 1)).ends_with(0)
     assert all(path.read_bytes() == content for path, content in before.items())
     found = open_run(out)
