@@ -251,14 +251,14 @@ class ArmController:
         self.clamps = Clamp.NONE if inside.tolist() == position.tolist() else Clamp.WORKSPACE
         self._toward(inside, quat, speed.linear * period, speed.angular * period, Clamp.SPEED)
         p, q = self.measure(data)
-        self._pull(
+        pulled = self._pull(
             p,
             q,
             speed.linear * period + self.leash.measured_m,
             speed.angular * period + self.leash.measured_rad,
             Clamp.LEASH,
         )
-        if self.clamps & Clamp.LEASH:  # the measured tool may be outside
+        if pulled:  # the measured tool may be outside
             self._keep_inside()
 
     def _stay_in_reach(self, tick: IKTick) -> None:
@@ -293,19 +293,22 @@ class ArmController:
 
     def _pull(
         self, position: Array, quat: Array, reach_m: float, reach_rad: float, flag: Clamp
-    ) -> None:
-        """Draw the accepted target to within the two reaches of a pose."""
+    ) -> bool:
+        """Draw the accepted target to within the two reaches of a pose; return whether it moved."""
         offset = self.position - position
         distance = mujoco.mju_norm3(offset)
-        if distance > reach_m * _ROUNDING:
+        far = distance > reach_m * _ROUNDING
+        if far:
             self.position[:] = position + offset * (reach_m / distance)
-            self.clamps |= flag
         mujoco.mju_subQuat(self._turn, self.quat, quat)
         angle = mujoco.mju_norm3(self._turn)
-        if angle > reach_rad * _ROUNDING:
+        turned = angle > reach_rad * _ROUNDING
+        if turned:
             self.quat[:] = quat
             mujoco.mju_quatIntegrate(self.quat, self._turn, reach_rad / angle)
+        if far or turned:
             self.clamps |= flag
+        return far or turned
 
     def _keep_inside(self) -> None:
         inside = self._box.clamp(self.position)
