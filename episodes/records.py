@@ -83,7 +83,7 @@ class HandRecord:
     buttons: int = 0
     """Bits of ``EpisodeInfo.button_flags``."""
     tracking_valid: bool = False
-    """The newest sample was fit to move the robot."""
+    """The newest sample is sound, and one that was believed is at most 50 ms old."""
     t_device_ns: int = NO_TIME
     """When the last accepted sample was measured."""
     t_recv_ns: int = NO_TIME

@@ -52,6 +52,8 @@ def raw_frame(frame: OperatorFrame) -> episodes.RawFrame:
     )
 
 
+FRESH_NS = 50_000_000
+"""Tracking counts as valid with a believed sample this young: three samples may be missed."""
 CLAMP_SHIFT = 8
 """Bits by which the environment's clamps follow the hand's."""
 CLAMP_FLAGS = {f"hand_{c.name}".lower(): int(c) for c in HandClamp if c} | {
@@ -94,6 +96,13 @@ def _named(name: str, pose: TrackedPose | None) -> dict[str, Array]:
     return {f"{name}_position": pose.matrix[:, 3], f"{name}_quat": quat}
 
 
+def tracks(hand: HandStep, controller: Controller | None) -> bool:
+    """Return whether a hand is being tracked in this row, engaged or not."""
+    if controller is None or hand.age_ns is None or hand.age_ns > FRESH_NS:
+        return False
+    return pose_fault(controller.pose, GuardConfig().rigid_tolerance) is None
+
+
 def hand_record(
     hand: HandStep, env: PicoPandaEnv, controller: Controller | None, pose: dict[str, Array]
 ) -> episodes.HandRecord:
@@ -120,7 +129,7 @@ def hand_record(
         grip=hand.grip,
         stick=controller.stick if controller else (0.0, 0.0),
         buttons=int(controller.buttons) if controller else 0,
-        tracking_valid=hand.state is not HandState.HELD,
+        tracking_valid=tracks(hand, controller),
         t_device_ns=episodes.NO_TIME if hand.t_device_ns is None else hand.t_device_ns,
         t_recv_ns=episodes.NO_TIME if hand.t_recv_ns is None else hand.t_recv_ns,
         **{key: value for key, value in known.items() if value is not None},

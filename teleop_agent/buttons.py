@@ -45,6 +45,8 @@ class ButtonConfig:
     """Trigger that counts as held, as the clutch's squeeze."""
     open: float = 0.4
     """Grip that counts as open, as the clutch's release."""
+    touched: float = 0.1
+    """Both triggers beyond this, with open grips, may be the beginning of a pause."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.bounce_ns < self.hold_ns:
@@ -151,6 +153,13 @@ class ButtonPanel:
         if self._pause(t_ns, frame.controllers):
             events.append(EpisodeEvent.PAUSE)
         return events
+
+    def may_pause(self, controllers: Mapping[Side, Controller]) -> bool:
+        """Return whether both triggers are being pulled with open grips: for a pause, it seems."""
+        return all(
+            c.input_valid and c.trigger >= self._config.touched and c.grip <= self._config.open
+            for c in controllers.values()
+        )
 
     def _pause(self, t_ns: int, controllers: Mapping[Side, Controller]) -> bool:
         both = [controllers[side] for side in Side]

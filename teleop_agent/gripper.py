@@ -30,6 +30,7 @@ class TriggerGrip:
         self._config = config or GripperConfig()
         self.closure = 0.0
         self._following = False
+        self._release_first = False
         self._before: float | None = None
 
     @property
@@ -37,9 +38,14 @@ class TriggerGrip:
         """Return whether the trigger has the gripper."""
         return self._following
 
-    def hold(self) -> None:
-        """Keep the closure until the trigger meets it."""
+    def hold(self, release_first: bool = False) -> None:
+        """Keep the closure until the trigger meets it.
+
+        With ``release_first`` the trigger must be let go before that counts: for a pull that
+        meant something else.
+        """
         self._following, self._before = False, None
+        self._release_first = self._release_first or release_first
 
     def reset(self, closure: float) -> None:
         """Hold this closure."""
@@ -51,6 +57,10 @@ class TriggerGrip:
         if not math.isfinite(trigger):
             return
         trigger = min(max(trigger, 0.0), 1.0)
+        if self._release_first:
+            if trigger > self._config.meet:
+                return
+            self._release_first = False
         if not self._following:
             off = trigger - self.closure
             passed = self._before is not None and off * (self._before - self.closure) < 0.0

@@ -144,9 +144,13 @@ class TeleopPolicy:
         for event in self._panel.take(t_ns, frame):
             if event is EpisodeEvent.REREFERENCE:
                 event = self._rereference(frame, notices)
+            elif event is EpisodeEvent.PAUSE:
+                for tracker in self._trackers.values():
+                    tracker.gripper.hold(release_first=True)
             events.append(event)
+        triggers_grip = not self._panel.may_pause(frame.controllers)
         for tracker in self._trackers.values():
-            tracker.take(frame, t_ns)
+            tracker.take(frame, t_ns, triggers_grip)
 
     def _rereference(self, frame: OperatorFrame, notices: list[str]) -> EpisodeEvent:
         for tracker in self._trackers.values():

@@ -89,8 +89,11 @@ class HandTracker:
             self._guard.forget()
             self.hold(Reason.STALE)
 
-    def take(self, frame: OperatorFrame, t_ns: int) -> None:
-        """Take the next frame, of session time ``t_ns``."""
+    def take(self, frame: OperatorFrame, t_ns: int, trigger_grips: bool = True) -> None:
+        """Take the next frame, of session time ``t_ns``.
+
+        ``trigger_grips`` is False while the triggers mean something else.
+        """
         self._frame_ns = t_ns
         controller = frame.controllers[self.side]
         verdict = self._guard.take(controller.pose, t_ns, self.engaged)
@@ -103,9 +106,11 @@ class HandTracker:
         else:
             self.hold(verdict)
         fault = not isinstance(verdict, Sample) and verdict not in PASSING
-        self._take_inputs(controller, frame, fault)
+        self._take_inputs(controller, frame, fault, trigger_grips)
 
-    def _take_inputs(self, controller: Controller, frame: OperatorFrame, fault: bool) -> None:
+    def _take_inputs(
+        self, controller: Controller, frame: OperatorFrame, fault: bool, trigger_grips: bool
+    ) -> None:
         readable = math.isfinite(controller.grip) and math.isfinite(controller.trigger)
         if not (controller.input_valid and readable):
             self.trigger = self.grip = 0.0
@@ -118,7 +123,7 @@ class HandTracker:
         if not (self._guard.settled and self._filter.ready):
             return
         self._clutch(frame)
-        if self.state is not HandState.HELD:
+        if self.state is not HandState.HELD and trigger_grips:
             self.gripper.follow(self.trigger)
 
     def _clutch(self, frame: OperatorFrame) -> None:

@@ -72,3 +72,21 @@ def test_odd_values() -> None:
 def test_config_is_checked() -> None:
     with pytest.raises(TeleopError, match="meet must be within"):
         GripperConfig(meet=0.0)
+
+
+@pytest.mark.parametrize("closure", [0.0, 0.4, 1.0])
+def test_a_pull_that_meant_something_else_never_moves_the_grip(closure) -> None:
+    grip = grip_at(closure)
+    grip.follow(closure)
+    grip.hold(release_first=True)
+    for pull in (1.0, 1.0, 0.7, 0.3, 0.06):  # the end of that pull
+        grip.follow(pull)
+        assert grip.closure == closure
+    grip.hold()  # a fault meanwhile does not make the rest of it count
+    grip.follow(0.5)
+    assert grip.closure == closure
+    for pull in (0.0, closure):
+        grip.follow(pull)
+    assert grip.following
+    grip.follow(0.8)
+    assert grip.closure == 0.8

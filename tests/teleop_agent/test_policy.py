@@ -370,6 +370,31 @@ def test_a_reset_holds_the_gripper_until_the_trigger_meets_it(session) -> None:
     assert s.target().closure == pytest.approx(0.8, abs=1e-6)
 
 
+@pytest.mark.parametrize("holding", [True, False])
+def test_a_pause_and_going_on_never_move_the_gripper(session, holding) -> None:
+    s = session()
+    s.engage()
+    s.right.trigger = 1.0 if holding else 0.0
+    s.run(0.1)
+    closure = s.target().closure
+    s.right.grip = 0.0
+    for _ in range(2):  # pause, go on
+        s.left.trigger = s.right.trigger = 1.0
+        s.run(1.2)
+        s.policy.reset()
+        assert s.target().closure == closure
+        s.left.trigger = s.right.trigger = 0.0
+        s.run(0.2)
+        assert s.target().closure == closure
+    assert s.events == ["pause", "pause"]
+    s.engage()
+    s.right.trigger = closure
+    s.run(0.1)
+    s.right.trigger = 0.5
+    s.run(0.1)
+    assert s.target().closure == pytest.approx(0.5, abs=1e-6)
+
+
 def test_buttons_of_the_left_controller_work_for_one_right_arm(session) -> None:
     s = session()
     s.run(0.1)
