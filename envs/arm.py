@@ -55,7 +55,9 @@ class ArmController:
         arm, gripper = mount.arm, mount.gripper
         self.side, self.arm, self.gripper = side, arm, gripper
         self.speed, self.leash = SpeedLimits(), Leash()
-        self.workspace = Workspace(mount.T_world_base, arm.workspace_lower, arm.workspace_upper)
+        self.workspace = Workspace(
+            mount.T_world_base, np.array(arm.workspace_lower), np.array(arm.workspace_upper)
+        )
         self.base_quat = quat_wxyz(mount.T_world_base)
         names = [side.prefix + name for name in arm.joints]
         qpos_adr, dof_adr = joint_addresses(model, names)
@@ -82,7 +84,7 @@ class ArmController:
             n, n_substeps, timestep, arm.servo_time, model.actuator_ctrlrange[self.actuators]
         )
         self._grip = GripperServo(
-            n_substeps, timestep, gripper.max_speed, model.actuator_ctrlrange[self.grip_actuator]
+            n_substeps, timestep, gripper.max_speed, gripper.ctrl_open, gripper.ctrl_closed
         )
         self._postures, self._two_postures = np.zeros((n_ticks + 1, n)), np.zeros((2, n))
         self._block, self._grip_block = np.zeros((n_substeps, n)), np.zeros(n_substeps)
@@ -97,7 +99,7 @@ class ArmController:
         """What the IK left over; for joint targets, when they were encoded."""
         self.half_range = 0.5 * (self.ik.upper - self.ik.lower)
         """(n,) [rad]; what 1 stands for in an action of joint targets."""
-        self._reach = arm.velocity_limits * self._period
+        self._reach = np.array(arm.velocity_limits) * self._period
         self._turn, self._way = np.zeros(3), np.zeros(3)
         self._point, self._between = np.zeros(3), np.zeros(4)
         self._measured_p, self._measured_q = np.zeros(3), np.zeros(4)
@@ -133,9 +135,8 @@ class ArmController:
         """Accept the measured pose and stand still there."""
         self.ik.reset(data.qpos[self.qpos_adr])
         self._servo.reset()
-        reference = float(data.ctrl[self.grip_actuator])
-        self._grip.reset(reference)
-        self.closure = 1.0 - reference / self._grip.stroke
+        self._grip.reset(float(data.ctrl[self.grip_actuator]))
+        self.closure = min(max(self._grip.closure, 0.0), 1.0)
         self._stand()
         self.clamps = Clamp.NONE
 

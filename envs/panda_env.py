@@ -18,8 +18,18 @@ from .arm import ArmController
 from .errors import EnvError, OptionError, StateError
 from .options import check_choice, check_pixels, check_seconds
 from .rendering import OffscreenRenderer
-from .scene import HAND, STATE, TIMESTEP, Mount, compose, get_state, model_sha256
-from .tasks import TASKS, TaskArm
+from .scene import (
+    BASES,
+    HAND,
+    STATE,
+    TIMESTEP,
+    Mount,
+    compose,
+    get_state,
+    make_mounts,
+    model_sha256,
+)
+from .tasks import TASKS, Task, TaskArm
 from .viewer import ViewerProcess
 
 CONTROL_HZ = {20: 3, 25: 3, 30: 4, 50: 3, 60: 2, 100: 3, 200: 3}
@@ -86,6 +96,10 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
     def __init__(
         self,
         task: str = "pick",
+        arms: int = 1,
+        robot: str = "panda",
+        end_effector: str = "gripper",
+        base_pose: dict[str, Any] | None = None,
         control: str = "ee_delta",
         control_hz: int = 50,
         reward: str = "sparse",
@@ -99,6 +113,10 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         """``time_limit_s`` None takes the task's. ``camera``, ``width``, ``height``: rgb_array."""
         self._options = {
             "task": task,
+            "arms": arms,
+            "robot": robot,
+            "end_effector": end_effector,
+            "base_pose": base_pose,
             "control": control,
             "control_hz": control_hz,
             "reward": reward,
@@ -109,7 +127,8 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
             "width": width,
             "height": height,
         }
-        check_choice("task", task, TASKS)
+        check_choice("arms", arms, BASES)
+        check_choice("task", task, [name for name, made in TASKS.items() if made.n_arms == arms])
         check_choice("control", control, CONTROL_MODES)
         check_choice("control_hz", control_hz, CONTROL_HZ)
         check_choice("reward", reward, REWARDS)
@@ -124,7 +143,8 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         self.n_substeps = round(1.0 / TIMESTEP) // self.control_hz
         self._max_steps = max(1, round(limit * self.control_hz))
         self._terminate, self._dense = bool(terminate_on_success), reward == "dense"
-        self._build(TASKS[task], control)
+        mounts = make_mounts(int(arms), robot, end_effector, base_pose)
+        self._build(TASKS[task], control, mounts)
         cameras = [*names_of(self.model, mujoco.mjtObj.mjOBJ_CAMERA), "wrist"]
         check_choice("camera", camera, cameras)
         self._picture = (self.camera_name(camera), int(width), int(height))
@@ -132,8 +152,7 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         self._viewer: ViewerProcess | None = None
         self._steps, self._ended = 0, True
 
-    def _build(self, task: type, control: str) -> None:
-        mounts = {Side.RIGHT: Mount()}
+    def _build(self, task: type[Task], control: str, mounts: dict[Side, Mount]) -> None:
         self.sides = tuple(mounts)
         self.model = compose(mounts, task.objects)
         self.data = mujoco.MjData(self.model)

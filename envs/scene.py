@@ -2,7 +2,7 @@
 
 import hashlib
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,9 +13,10 @@ from scipy.spatial.transform import RigidTransform
 
 from kinematics import Side
 from kinematics.frames import pose, quat_wxyz
+from kinematics.targets import frozen_array
 
-from .errors import ModelError
-from .robots import FRANKA_HAND, MODELS, PANDA, ArmSpec, GripperSpec
+from .errors import ModelError, OptionError
+from .robots import MODELS, ArmSpec, GripperSpec, load_spec
 
 TIMESTEP = 1.0 / 600.0
 """s; 200, 100, 60, 50, 30, 25 and 20 Hz are whole numbers of it."""
@@ -29,9 +30,44 @@ OBJECT = "task/"
 class Mount:
     """Say which robot stands where."""
 
-    arm: ArmSpec = PANDA
-    gripper: GripperSpec = FRANKA_HAND
+    arm: ArmSpec = field(default_factory=lambda: load_spec(ArmSpec, "panda"))
+    gripper: GripperSpec = field(default_factory=lambda: load_spec(GripperSpec, "franka_hand"))
     T_world_base: RigidTransform = field(default_factory=lambda: pose((0.0, 0.0, 0.0)))
+
+
+BASES: dict[int, dict[Side, tuple[float, float, float, float]]] = {
+    1: {Side.RIGHT: (0.0, 0.0, 0.0, 0.0)},
+    # Two arms side by side, each turned 15 degrees inwards: their workspaces meet over the table.
+    2: {Side.RIGHT: (0.0, -0.30, 0.0, np.pi / 12), Side.LEFT: (0.0, 0.30, 0.0, -np.pi / 12)},
+}
+"""Where the bases stand, by the number of arms: x, y, z [m] and yaw [rad] in world."""
+
+
+def make_mounts(
+    n_arms: int,
+    robot: str = "panda",
+    end_effector: str = "gripper",
+    base_pose: Mapping[str, Sequence[float]] | None = None,
+) -> dict[Side, Mount]:
+    """Return the mounts of one or two arms.
+
+    ``robot`` and ``end_effector`` name spec files; "gripper" is the arm's own. ``base_pose`` gives,
+    by side, another (x, y, z, yaw) [m, rad] in world. Raises OptionError.
+    """
+    arm = load_spec(ArmSpec, robot)
+    gripper = load_spec(GripperSpec, arm.gripper if end_effector == "gripper" else end_effector)
+    bases: dict[Side, Sequence[float]] = dict(BASES[n_arms])
+    for side, given in (base_pose or {}).items():
+        if side not in bases:
+            raise OptionError(f"base_pose has {side!r}; the arms are {[s.value for s in bases]}")
+        try:
+            bases[Side(side)] = frozen_array(given, (4,), "x, y, z, yaw").tolist()
+        except (TypeError, ValueError) as error:
+            raise OptionError(f"base_pose[{side!r}]: {error}") from error
+    return {
+        side: Mount(arm, gripper, pose(base[:3], (np.cos(base[3] / 2), 0, 0, np.sin(base[3] / 2))))
+        for side, base in bases.items()
+    }
 
 
 def load(path: Path) -> mujoco.MjSpec:
@@ -83,9 +119,10 @@ def _add_home(spec: mujoco.MjSpec, model: mujoco.MjModel, mounts: Mapping[Side, 
         for name, angle in zip(mount.arm.joints, mount.arm.home, strict=True):
             qpos[model.joint(side.prefix + name).qposadr] = angle
             ctrl[model.actuator(side.prefix + name).id] = angle
-        for name in mount.gripper.joints:
-            qpos[model.joint(side.prefix + HAND + name).qposadr] = mount.gripper.stroke
-        ctrl[model.actuator(side.prefix + HAND + mount.gripper.actuator).id] = mount.gripper.stroke
+        gripper, hand = mount.gripper, side.prefix + HAND
+        for name, travel in zip(gripper.joints, gripper.home, strict=True):
+            qpos[model.joint(hand + name).qposadr] = travel
+        ctrl[model.actuator(hand + gripper.actuator).id] = gripper.ctrl_open
     spec.add_key(name="home", qpos=qpos, ctrl=ctrl)
 
 

@@ -36,6 +36,8 @@ class Task(ABC):
 
     name: ClassVar[str]
     instruction: ClassVar[str]
+    n_arms: ClassVar[int] = 1
+    """Arms that the task is made for."""
     objects: ClassVar[tuple[str, ...]]
     """Folders of models/ that are in the scene."""
     time_limit_s: ClassVar[float]
