@@ -26,6 +26,25 @@ HAND = "hand/"
 OBJECT = "task/"
 
 
+@dataclass(frozen=True, slots=True)
+class Prop:
+    """Put a model file into a scene under a name of its own, so that there may be several of it.
+
+    Its names begin with ``task/<name>/``, its root body is ``task/<name>/<file>``.
+    """
+
+    name: str
+    file: str
+    """Folder of ``models/``."""
+    rgba: tuple[float, float, float, float] | None = None
+    """Colour of all its materials; None leaves them as they are."""
+
+    @property
+    def prefix(self) -> str:
+        """Return what its names in the model begin with."""
+        return f"{OBJECT}{self.name}/"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Mount:
     """Say which robot stands where."""
@@ -99,13 +118,23 @@ def attach_robot(spec: mujoco.MjSpec, side: Side, mount: Mount) -> None:
     flange.attach_body(tool.body(mount.gripper.root), side.prefix + HAND, "")
 
 
-def _attach_all(mounts: Mapping[Side, Mount], objects: Iterable[str]) -> mujoco.MjSpec:
+def attach_object(spec: mujoco.MjSpec, thing: str | Prop) -> None:
+    """Put a task's object into ``spec``: a folder of ``models/``, or a Prop."""
+    prop = Prop(thing, thing) if isinstance(thing, str) else thing
+    child = load(MODELS / prop.file / f"{prop.file}.xml")
+    if prop.rgba is not None:
+        for material in child.materials:
+            material.rgba = prop.rgba
+    attach(spec, child, prop.file, OBJECT if isinstance(thing, str) else prop.prefix)
+
+
+def _attach_all(mounts: Mapping[Side, Mount], objects: Iterable[str | Prop]) -> mujoco.MjSpec:
     spec = load(MODELS / "arena" / "arena.xml")
     attach(spec, load(MODELS / "table" / "table.xml"), "table", "scene/")
     for side, mount in mounts.items():
         attach_robot(spec, side, mount)
-    for name in objects:
-        attach(spec, load(MODELS / name / f"{name}.xml"), name, OBJECT)
+    for thing in objects:
+        attach_object(spec, thing)
     # Attached keyframes come out filled with zeros for the other parts: make one for the whole.
     for key in list(spec.keys):
         spec.delete(key)
@@ -126,11 +155,11 @@ def _add_home(spec: mujoco.MjSpec, model: mujoco.MjModel, mounts: Mapping[Side, 
     spec.add_key(name="home", qpos=qpos, ctrl=ctrl)
 
 
-def compose(mounts: Mapping[Side, Mount], objects: Iterable[str] = ()) -> mujoco.MjModel:
+def compose(mounts: Mapping[Side, Mount], objects: Iterable[str | Prop] = ()) -> mujoco.MjModel:
     """Return the model of arms, table and named objects, with one ``home`` keyframe.
 
-    ``objects`` name folders of ``models/``; their bodies appear as ``task/<name>``. Raises
-    ModelError for whatever MuJoCo warns of, such as options lost while attaching.
+    ``objects`` name folders of ``models/``, whose bodies appear as ``task/<name>``, or are Props.
+    Raises ModelError for whatever MuJoCo warns of, such as options lost while attaching.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("error")

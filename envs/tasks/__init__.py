@@ -1,12 +1,16 @@
 """One file a task, one line each in the table."""
 
 from .base import Task, TaskArm
+from .lift_tray import LiftTray
 from .pick import Pick
+from .place import Place
 from .reach import Reach
 
 TASKS: dict[str, type[Task]] = {
     "reach": Reach,
     "pick": Pick,
+    "place": Place,
+    "lift_tray": LiftTray,
 }
 
 __all__ = ["TASKS", "Task", "TaskArm"]

@@ -12,6 +12,7 @@ from kinematics import EndEffectorTarget, Side, Waypoint
 from kinematics.frames import Array
 
 from ..robots import GripperSpec
+from ..scene import Prop
 
 HELD = 0
 """Slot of ``MjData.userdata``: physics steps for which the task's condition has held."""
@@ -38,13 +39,15 @@ class Task(ABC):
     instruction: ClassVar[str]
     n_arms: ClassVar[int] = 1
     """Arms that the task is made for."""
-    objects: ClassVar[tuple[str, ...]]
-    """Folders of models/ that are in the scene."""
+    objects: ClassVar[tuple[str | Prop, ...]]
+    """What is in the scene: folders of models/, or Props for several of one folder."""
     time_limit_s: ClassVar[float]
     hold_s: ClassVar[float]
     """How long the condition must hold to count as success [s]."""
     object_names: ClassVar[tuple[str, ...]]
     """Names of the entries of the ``object`` observation."""
+    subtask_names: ClassVar[tuple[str, ...]]
+    """Steps on the way, in the order in which they are usually achieved."""
     object_bound: ClassVar[float] = 10.0
     """Bound of those entries; far more than a thrown object covers in an episode."""
 
@@ -67,6 +70,13 @@ class Task(ABC):
     @abstractmethod
     def shaped_reward(self, data: mujoco.MjData) -> float:
         """Return a dense reward in [0, 1) for a state that is not yet success."""
+
+    @abstractmethod
+    def subtasks(self, data: mujoco.MjData) -> dict[str, bool]:
+        """Return, by ``subtask_names``, which steps are achieved at this instant.
+
+        Signals by which demonstrations are cut into segments; from the state alone.
+        """
 
     @abstractmethod
     def guide(self, data: mujoco.MjData, tools: Mapping[Side, EndEffectorTarget]) -> list[Waypoint]:

@@ -25,6 +25,7 @@ class Reach(Task):
         "target_x", "target_y", "target_z",
         "tool_to_target_x", "tool_to_target_y", "tool_to_target_z",
     )  # fmt: skip
+    subtask_names = ("at_target",)
     tolerance = 0.02
     """m; the marker's radius."""
     lower = np.array([0.35, -0.25, 0.05])
@@ -51,6 +52,10 @@ class Reach(Task):
     def condition(self, data: mujoco.MjData) -> bool:
         """Return whether the tool centre is at the marker."""
         return mujoco.mju_norm3(self._offset(data)) < self.tolerance
+
+    def subtasks(self, data: mujoco.MjData) -> dict[str, bool]:
+        """Return whether the tool centre is at the marker."""
+        return {"at_target": self.condition(data)}
 
     def shaped_reward(self, data: mujoco.MjData) -> float:
         """Return 1 - tanh(5 d): half at 11 cm."""

@@ -7,7 +7,7 @@ import mujoco
 import numpy as np
 import pytest
 
-NAMES = ("arena", "cube", "franka_hand", "panda", "table", "target")
+NAMES = ("arena", "bin", "cube", "franka_hand", "panda", "table", "target")
 JOINTED = ("cube", "franka_hand", "panda")
 OPTION = {
     "timestep": repr(1 / 600),
