@@ -5,11 +5,13 @@ from .lift_tray import LiftTray
 from .pick import Pick
 from .place import Place
 from .reach import Reach
+from .stack import Stack
 
 TASKS: dict[str, type[Task]] = {
     "reach": Reach,
     "pick": Pick,
     "place": Place,
+    "stack": Stack,
     "lift_tray": LiftTray,
 }
 
