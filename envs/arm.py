@@ -6,7 +6,7 @@ from enum import IntFlag
 import mujoco
 import numpy as np
 
-from kinematics import EndEffectorTarget, Side, SpeedLimits, Workspace
+from kinematics import EndEffectorTarget, Side, Workspace
 from kinematics.frames import Array, quat_wxyz
 from kinematics.ik import ArmIK, IKTick, as_index
 from kinematics.names import joint_addresses, named_id
@@ -54,7 +54,7 @@ class ArmController:
         """Address the arm in ``model``; ``n_ticks`` IK ticks divide the ``n_substeps``."""
         arm, gripper = mount.arm, mount.gripper
         self.side, self.arm, self.gripper = side, arm, gripper
-        self.speed, self.leash = SpeedLimits(), Leash()
+        self.speed, self.leash = arm.speed, Leash()
         self.workspace = Workspace(
             mount.T_world_base, np.array(arm.workspace_lower), np.array(arm.workspace_upper)
         )
@@ -67,7 +67,8 @@ class ArmController:
         self.finger_adr = as_index(finger_adr)
         self.site = named_id(model, mujoco.mjtObj.mjOBJ_SITE, side.prefix + HAND + gripper.ee_site)
         actuator = mujoco.mjtObj.mjOBJ_ACTUATOR
-        self.actuators = as_index(np.array([named_id(model, actuator, name) for name in names]))
+        servos = [named_id(model, actuator, side.prefix + name) for name in arm.servos]
+        self.actuators = as_index(np.array(servos))
         self.grip_actuator = named_id(model, actuator, side.prefix + HAND + gripper.actuator)
         self.ik = ArmIK(
             compose_arm(side, mount),

@@ -6,12 +6,13 @@ file makes a user's own arm or gripper known.
 
 import dataclasses
 import tomllib
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 
+from kinematics import SpeedLimits
 from kinematics.targets import frozen_array
 
 from .errors import ModelError, OptionError
@@ -53,11 +54,12 @@ class ArmSpec:
     mjcf: Path
     root: str
     joints: tuple[str, ...]
-    """Hinges from base to flange; each has a position actuator of the same name."""
+    """Hinges from base to flange, each with a position actuator."""
     flange: str
-    """Site that carries the tool."""
+    """Site that carries the tool; see models/README.md for how its axes lie."""
     gripper: str
-    """The tool that ``end_effector="gripper"`` means: a robot of ``models/``."""
+    """The tool that ``end_effector="gripper"`` means: a robot of ``models/``, or the path of a
+    spec file, from this file's folder."""
     home: tuple[float, ...]
     """(n,) [rad]"""
     velocity_limits: tuple[float, ...]
@@ -70,6 +72,15 @@ class ArmSpec:
     """(3,) of the tool centre in base [m]."""
     motion_scale: float
     """Metres of tool a metre of hand that suit the arm's size."""
+    actuators: tuple[str, ...] = ()
+    """The joints' position actuators, in the same order; empty: they are named as the joints."""
+    speed: SpeedLimits = field(default_factory=SpeedLimits)
+    """Of the commanded tool; the spec's table gives those that differ from the defaults."""
+
+    @property
+    def servos(self) -> tuple[str, ...]:
+        """Return the names of the joints' position actuators."""
+        return self.actuators or self.joints
 
 
 Spec = TypeVar("Spec", ArmSpec, GripperSpec)
@@ -81,15 +92,19 @@ def load_spec(kind: type[Spec], name: str) -> Spec:
 
     Raises OptionError for an unknown name, ModelError for a file that does not fit.
     """
-    path = MODELS / name / SPEC_FILE if not name.endswith(".toml") else Path(name)
     known = [n for n, k in robot_names().items() if k == _KINDS[kind]]
-    if not path.is_file():
+    is_path = isinstance(name, str) and name.endswith(".toml")
+    path = Path(name) if is_path else MODELS / name / SPEC_FILE if name in known else None
+    if path is None or not path.is_file():
         raise OptionError(
             f"{_KINDS[kind]} {name!r} is unknown; choose from {known}, or give a path to a .toml"
         )
     table = read_table(path)
     if table.pop("kind", None) != _KINDS[kind]:
-        raise OptionError(f"{path} does not describe a robot's {_KINDS[kind]}; choose from {known}")
+        raise OptionError(
+            f"{path} does not describe a robot's {_KINDS[kind]}: it needs the entry "
+            f"kind = {_KINDS[kind]!r}; or choose from {known}"
+        )
     return _make(kind, table, path)
 
 
@@ -103,32 +118,79 @@ def read_table(path: Path) -> dict[str, Any]:
     """Read a TOML file; ModelError when it is none."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ModelError(f"cannot read {path}: {error}") from error
 
 
 def _make(kind: type[Spec], table: dict[str, Any], path: Path) -> Spec:
-    fields = {field.name for field in dataclasses.fields(kind)}
-    if fields != set(table):
-        missing, odd = sorted(fields - set(table)), sorted(set(table) - fields)
+    fields = {entry.name: entry for entry in dataclasses.fields(kind)}
+    optional = {n for n, e in fields.items() if (e.default, e.default_factory) != (MISSING,) * 2}
+    missing, odd = sorted({*fields} - {*table} - optional), sorted({*table} - {*fields})
+    if missing or odd:
         raise ModelError(f"{path}: missing entries {missing}, unknown entries {odd}")
-    values = {k: tuple(v) if isinstance(v, list) else v for k, v in table.items()}
-    spec = kind(**{**values, "mjcf": path.parent / values["mjcf"]})
+    try:
+        spec = kind(**{name: _value(fields[name].type, value) for name, value in table.items()})
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{path}: {error}; the entries are {_wanted(fields)}") from error
+    spec = dataclasses.replace(spec, mjcf=path.parent / spec.mjcf)
+    if isinstance(spec, ArmSpec) and spec.gripper.endswith(".toml"):
+        spec = dataclasses.replace(spec, gripper=str(path.parent / spec.gripper))
     _check(spec, path)
     return spec
 
 
+def _value(type_: Any, value: Any) -> Any:
+    """Return an entry as the field's type wants it; TypeError when it is something else."""
+    if type_ is SpeedLimits and isinstance(value, dict):
+        return SpeedLimits(**{name: _value(float, number) for name, number in value.items()})
+    if get_args(type_) and isinstance(value, list):
+        return tuple(_value(get_args(type_)[0], item) for item in value)
+    if type_ is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    if type_ in (str, Path) and isinstance(value, str):
+        return type_(value)
+    raise TypeError(f"{value!r} does not fit")
+
+
+def _wanted(fields: dict[str, dataclasses.Field[Any]]) -> dict[str, str]:
+    """Return what each entry holds, for a message."""
+    words = {SpeedLimits: "table of numbers", float: "number", str: "text", Path: "text"}
+    lists = {str: "list of texts", float: "list of numbers"}
+    return {
+        name: words.get(entry.type) or lists[get_args(entry.type)[0]]  # pyright: ignore
+        for name, entry in fields.items()
+    }
+
+
 def _check(spec: ArmSpec | GripperSpec, path: Path) -> None:
     try:
-        frozen_array(spec.home, (len(spec.joints),), "home")
         if isinstance(spec, ArmSpec):
-            limits = frozen_array(spec.velocity_limits, (len(spec.joints),), "velocity_limits")
-            lower = frozen_array(spec.workspace_lower, (3,), "workspace_lower")
-            upper = frozen_array(spec.workspace_upper, (3,), "workspace_upper")
-            good = np.all(limits > 0.0) and np.all(lower < upper) and spec.motion_scale > 0.0
+            good = _check_arm(spec)
         else:
-            good = spec.max_opening > 0.0 < spec.max_speed and spec.ctrl_open != spec.ctrl_closed
-    except (TypeError, ValueError) as error:
+            frozen_array(spec.home, (len(spec.joints),), "home")
+            frozen_array((spec.ctrl_open, spec.ctrl_closed), (2,), "ctrl_open, ctrl_closed")
+            good = spec.max_opening > 0.0 and 0.0 < spec.max_speed < np.inf
+            good = good and spec.ctrl_open != spec.ctrl_closed
+    except ValueError as error:
         raise ModelError(f"{path}: {error}") from error
     if not good:
-        raise ModelError(f"{path}: speeds, openings, scales and boxes must be positive")
+        raise ModelError(
+            f"{path}: speeds, openings, scales, servo times and boxes must be positive and finite"
+        )
+
+
+def _check_arm(spec: ArmSpec) -> bool:
+    """Return whether the numbers make sense; ValueError for a length that does not."""
+    n = len(spec.joints)
+    frozen_array(spec.home, (n,), "home")
+    if len(spec.servos) != n:
+        raise ValueError(f"actuators must name one for each of {n} joints, got {spec.actuators}")
+    limits = frozen_array(spec.velocity_limits, (n,), "velocity_limits")
+    lower = frozen_array(spec.workspace_lower, (3,), "workspace_lower")
+    upper = frozen_array(spec.workspace_upper, (3,), "workspace_upper")
+    scales = np.array([spec.motion_scale, spec.servo_time])
+    return bool(
+        np.all(limits > 0.0)
+        and np.all(lower < upper)
+        and np.all((scales > 0.0) & np.isfinite(scales))
+    )

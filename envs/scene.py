@@ -92,9 +92,11 @@ def make_mounts(
 def load(path: Path) -> mujoco.MjSpec:
     """Read an MJCF file from text, so that the path may hold any letters on any system."""
     try:
-        return mujoco.MjSpec.from_string(path.read_text(encoding="utf-8"))
+        spec = mujoco.MjSpec.from_string(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ModelError(f"cannot load model {path}: {error}") from error
+    spec.modelfiledir = str(path.parent)  # where a user's own arm keeps its meshes
+    return spec
 
 
 def attach(
@@ -112,10 +114,25 @@ def attach(
 
 def attach_robot(spec: mujoco.MjSpec, side: Side, mount: Mount) -> None:
     """Hang one arm with its tool into ``spec``, as ``right/...`` and ``right/hand/...``."""
-    attach(spec, load(mount.arm.mjcf), mount.arm.root, side.prefix, mount.T_world_base)
-    flange = spec.site(side.prefix + mount.arm.flange)
-    tool = load(mount.gripper.mjcf)
-    flange.attach_body(tool.body(mount.gripper.root), side.prefix + HAND, "")
+    arm, gripper = mount.arm, mount.gripper
+    child, tool = load(arm.mjcf), load(gripper.mjcf)
+    _find(child, arm.mjcf, body=[arm.root], site=[arm.flange])
+    _find(child, arm.mjcf, joint=arm.joints, actuator=arm.servos)
+    _find(tool, gripper.mjcf, body=[gripper.root], joint=gripper.joints, geom=gripper.pads)
+    _find(tool, gripper.mjcf, site=[gripper.ee_site], actuator=[gripper.actuator])
+    attach(spec, child, arm.root, side.prefix, mount.T_world_base)
+    flange = spec.site(side.prefix + arm.flange)
+    flange.attach_body(tool.body(gripper.root), side.prefix + HAND, "")
+
+
+def _find(spec: mujoco.MjSpec, path: Path, **wanted: Iterable[str]) -> None:
+    """Raise ModelError unless the file has what its spec names."""
+    for kind, names in wanted.items():
+        elements = getattr(spec, "bodies" if kind == "body" else kind + "s")
+        known = [element.name for element in elements]
+        missing = [name for name in names if name not in known]
+        if missing:
+            raise ModelError(f"{path} has no {kind} {missing}; it has {known}")
 
 
 def attach_object(spec: mujoco.MjSpec, thing: str | Prop) -> None:
@@ -145,9 +162,13 @@ def _attach_all(mounts: Mapping[Side, Mount], objects: Iterable[str | Prop]) -> 
 def _add_home(spec: mujoco.MjSpec, model: mujoco.MjModel, mounts: Mapping[Side, Mount]) -> None:
     qpos, ctrl = np.array(model.qpos0), np.zeros(model.nu)
     for side, mount in mounts.items():
-        for name, angle in zip(mount.arm.joints, mount.arm.home, strict=True):
-            qpos[model.joint(side.prefix + name).qposadr] = angle
-            ctrl[model.actuator(side.prefix + name).id] = angle
+        arm = mount.arm
+        for name, servo, angle in zip(arm.joints, arm.servos, arm.home, strict=True):
+            joint = model.joint(side.prefix + name)
+            if not joint.range[0] <= angle <= joint.range[1]:
+                raise ModelError(f"home of {joint.name} is {angle}, outside {joint.range} rad")
+            qpos[joint.qposadr] = angle
+            ctrl[model.actuator(side.prefix + servo).id] = angle
         gripper, hand = mount.gripper, side.prefix + HAND
         for name, travel in zip(gripper.joints, gripper.home, strict=True):
             qpos[model.joint(hand + name).qposadr] = travel

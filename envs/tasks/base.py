@@ -8,7 +8,7 @@ from typing import ClassVar
 import mujoco
 import numpy as np
 
-from kinematics import EndEffectorTarget, Side, Waypoint
+from kinematics import EndEffectorTarget, Side, Waypoint, Workspace
 from kinematics.frames import Array
 
 from ..robots import GripperSpec
@@ -27,6 +27,8 @@ class TaskArm:
     """Of the tool's names, such as ``right/hand/``."""
     site: int
     """Id of the tool centre's site."""
+    workspace: Workspace
+    """Where the tool centre may be."""
 
 
 class Task(ABC):
@@ -41,6 +43,8 @@ class Task(ABC):
     """Arms that the task is made for."""
     objects: ClassVar[tuple[str | Prop, ...]]
     """What is in the scene: folders of models/, or Props for several of one folder."""
+    reach_m: ClassVar[float] = 0.65
+    """How far in front of its base an arm must reach; 0 for a task that fits itself to the arm."""
     time_limit_s: ClassVar[float]
     hold_s: ClassVar[float]
     """How long the condition must hold to count as success [s]."""
