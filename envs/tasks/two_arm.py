@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from kinematics import EndEffectorTarget, Side, Waypoint
 from kinematics.frames import Array
-from kinematics.names import joint_addresses
+from kinematics.names import joint_addresses, named_id
 
 from .base import Task, TaskArm
 from .moves import go
@@ -39,6 +39,19 @@ class Hand:
         return cls(arm.site, pad_geoms(model, arm), fingers, arm.gripper.max_opening)
 
 
+class Part:
+    """Address a body that hangs on another one, such as a lid, as something to hold."""
+
+    def __init__(self, model: mujoco.MjModel, body: str) -> None:
+        self.body = named_id(model, mujoco.mjtObj.mjOBJ_BODY, body)
+        self.geoms = np.flatnonzero(model.geom_bodyid == self.body).tolist()
+
+    def touching(self, data: mujoco.MjData) -> set[int]:
+        """Return the other geoms that touch it."""
+        pairs = data.contact.geom
+        return set(pairs[np.isin(pairs, self.geoms).any(axis=1)].ravel().tolist()) - {*self.geoms}
+
+
 class TwoArmTask(Task):
     """Judge what two hands do with free objects.
 
@@ -53,11 +66,11 @@ class TwoArmTask(Task):
         self.hands = {side: Hand.find(model, arm) for side, arm in arms.items()}
         self._wrench = np.zeros(6)
 
-    def holds(self, data: mujoco.MjData, side: Side, item: FreeObject) -> bool:
+    def holds(self, data: mujoco.MjData, side: Side, item: FreeObject | Part) -> bool:
         """Return whether all pads of a hand touch an object."""
         return self.hands[side].pads <= item.touching(data)
 
-    def firm(self, data: mujoco.MjData, side: Side, item: FreeObject) -> bool:
+    def firm(self, data: mujoco.MjData, side: Side, item: FreeObject | Part) -> bool:
         """Return whether every pad of a hand presses on an object with ``FIRM`` or more."""
         force = dict.fromkeys(self.hands[side].pads, 0.0)
         for index, (one, two) in enumerate(data.contact.geom.tolist()):
