@@ -43,12 +43,12 @@ class Bin(Fixture):
         """Return whether the object touches the bin's floor."""
         return self._floor in thing.touching(data)
 
-    def drop_point(self, data: mujoco.MjData, thing: FreeObject, slot: float = 0.0) -> Array:
-        """Return where the object's centre should be let go, (3,) [m], world.
+    def drop_point(self, data: mujoco.MjData, slot: float = 0.0) -> Array:
+        """Return where an object's centre should be let go, (3,) [m], world.
 
-        ``slot``: aside of the bin's middle, along its x [m]. The object falls by about half its
-        height; lower, the fingers would open into the walls.
+        ``slot``: aside of the bin's middle, along its x [m]. 12 mm over the rim: the finger tips
+        end 8 mm below, and so may open over a wall.
         """
         point = self.world(data, (slot, 0.0, 0.0))
-        point[2] = self.rim + 0.005
+        point[2] = self.rim + 0.012
         return point

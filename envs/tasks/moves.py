@@ -103,15 +103,17 @@ def flat_axes(quat: Array) -> list[float]:
     return [yaw + quarter * np.pi / 2 for quarter in range(4)]
 
 
-def tool_down(tool: EndEffectorTarget, yaws: Sequence[float]) -> Array:
+def tool_down(
+    tool: EndEffectorTarget, yaws: Sequence[float], limit: float = TURN_LIMIT
+) -> Array:
     """Return the wxyz of the tool pointing down, its x at one of ``yaws`` [rad] in world.
 
-    The nearest to the tool's own among those within the wrist's range; else the nearest to home.
+    The nearest to the tool's own among those within ``limit`` of home; else the nearest to home.
     """
     heading = rotation(tool.quat_wxyz).apply([1.0, 0.0, 0.0])
     own = float(np.arctan2(heading[1], heading[0]))
     turns = [float(wrap(yaw)) for yaw in yaws]
-    within = [yaw for yaw in turns if abs(yaw) <= TURN_LIMIT]
+    within = [yaw for yaw in turns if abs(yaw) <= limit]
     yaw = min(within, key=lambda yaw: abs(wrap(yaw - own))) if within else min(turns, key=abs)
     return quat_wxyz(Rotation.from_euler("z", yaw) * Rotation.from_euler("x", np.pi))
 

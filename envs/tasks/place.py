@@ -46,7 +46,7 @@ class Place(Task):
 
     def reset(self, data: mujoco.MjData, rng: np.random.Generator) -> None:
         """Set bin and cube down apart from each other; the cube at any yaw."""
-        bin_xy, cube_xy = scatter(rng, self.lower, self.upper, (self.gap, self.gap))
+        bin_xy, cube_xy = scatter(rng, self.lower, self.upper, self.gap, 2)
         self._bin.put(data, (*bin_xy, 0.0), rng.uniform(-self.bin_yaw, self.bin_yaw))
         half = self.model.geom_size[self._cube.geoms[0], 2]
         self._cube.put(data, (*cube_xy, half), rng.uniform(-np.pi, np.pi))
@@ -82,7 +82,7 @@ class Place(Task):
         inside = self._bin.holds(data, self._cube)
         held = inside or self._pads <= self._cube.touching(data)
         near = 1.0 - np.tanh(5.0 * mujoco.mju_norm3(cube - data.site_xpos[self._site]))
-        goal = self._bin.drop_point(data, self._cube)
+        goal = self._bin.drop_point(data)
         way = float(held) * (1.0 - np.tanh(5.0 * mujoco.mju_norm3(cube - goal)))
         return float(0.245 * (max(near, float(inside)) + held + max(way, float(inside)) + inside))
 
@@ -91,7 +91,7 @@ class Place(Task):
         if self.success(data):
             return []
         tool, cube = tools[Side.RIGHT], self._cube
-        goal = self._bin.drop_point(data, cube)
+        goal = self._bin.drop_point(data)
         if self._pads <= cube.touching(data):
             held = tool.position - cube.position(data)
             return release(tool, goal + held, tool.quat_wxyz, 0.015)

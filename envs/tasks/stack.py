@@ -44,7 +44,8 @@ class Stack(Task):
     def reset(self, data: mujoco.MjData, rng: np.random.Generator) -> None:
         """Lay both cubes on the table, apart from each other, at any yaw."""
         cubes = (self._red, self._green)
-        for cube, xy in zip(cubes, scatter(rng, self.lower, self.upper, (self.gap,) * 2)):
+        places = scatter(rng, self.lower, self.upper, self.gap, len(cubes))
+        for cube, xy in zip(cubes, places, strict=True):
             cube.put(data, (*xy, self._half(cube)), rng.uniform(-np.pi, np.pi))
 
     def _half(self, cube: FreeObject) -> float:

@@ -18,7 +18,7 @@ REST_SPEED = 0.02
 REST_TURN = 0.3
 """rad/s; the same speed at the edge of a 0.14 m wide object."""
 MAX_TRIES = 1000
-"""Draws before a reset gives up; a scene needs some ten."""
+"""Draws before a reset gives up; four cubes need some ten."""
 
 
 class FreeObject:
@@ -144,25 +144,16 @@ def pad_geoms(model: mujoco.MjModel, arm: TaskArm) -> frozenset[int]:
 
 
 def scatter(
-    rng: np.random.Generator,
-    lower: Array,
-    upper: Array,
-    gaps: Iterable[float],
-    taken: Iterable[tuple[Array, float]] = (),
+    rng: np.random.Generator, lower: Array, upper: Array, gap: float, count: int
 ) -> list[Array]:
-    """Draw one point (2,) [m] for each of ``gaps``, that far from all points before it.
+    """Draw points (2,) [m] in a box, each at least ``gap`` from all others.
 
-    ``taken`` holds points that stand already, each with the distance to keep from it. Raises
-    EnvError when there is no room.
+    All are drawn anew until they fit: none is squeezed into what the others leave. Raises EnvError
+    when there is no room.
     """
-    standing, found = list(taken), []
-    for gap in gaps:
-        for _ in range(MAX_TRIES):
-            point = rng.uniform(lower, upper)
-            if all(np.hypot(*(point - other)) >= max(gap, keep) for other, keep in standing):
-                break
-        else:
-            raise EnvError(f"no room for another object {gap} m from the others in {MAX_TRIES}")
-        standing.append((point, gap))
-        found.append(point)
-    return found
+    for _ in range(MAX_TRIES):
+        points = rng.uniform(lower, upper, (count, 2))
+        between = np.linalg.norm(points[:, None] - points[None], axis=2)
+        if between[np.triu_indices(count, 1)].min() >= gap:
+            return list(points)
+    raise EnvError(f"found no room for {count} objects {gap} m apart in {MAX_TRIES} tries")
