@@ -41,9 +41,9 @@ class Handover(TwoArmTask):
     """m; the bar's lowest point must be this high in the end."""
     away = 0.10
     """m between the right tool centre and the bar's middle line in the end."""
-    reach = 0.12
+    reach = 0.15
     """m; half the bar's length."""
-    ends = np.array([0.0, 0.08, 0.0])
+    ends = np.array([0.0, 0.115, 0.0])
     """m; where a hand grasps, from the bar's middle along its own y."""
     lower = np.array([0.40, -0.32, -0.5])
     upper = np.array([0.55, -0.18, 0.5])
