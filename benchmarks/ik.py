@@ -18,7 +18,7 @@ import mujoco
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from envs.robots import PANDA
+from envs.robots import ArmSpec, load_spec
 from envs.scene import Mount, compose_arm
 from kinematics import Side
 from kinematics.frames import Array, rotation
@@ -33,6 +33,7 @@ DT = 1.0 / 200.0
 BLOCK = 200
 """Ticks of one solver before the other's turn: 1 s of the path."""
 START = np.array([0.0, -0.3, 0.0, -2.2, 0.0, 2.0, 0.7853])
+PANDA = load_spec(ArmSpec, "panda")
 JOINTS = [Side.RIGHT.prefix + name for name in PANDA.joints]
 SITE = Side.RIGHT.prefix + "hand/ee"
 ROUNDING = 1e-9
@@ -205,7 +206,7 @@ def violations(ik: ArmIK, track: Track) -> int:
     """Return the ticks that left a joint's range or exceeded its speed limit."""
     q, v = track.postures, np.diff(track.postures, axis=0) / DT
     outside = (q[1:] < ik.lower - ROUNDING) | (q[1:] > ik.upper + ROUNDING)
-    fast = np.abs(v) > PANDA.velocity_limits + ROUNDING
+    fast = np.abs(v) > np.array(PANDA.velocity_limits) + ROUNDING
     return int(np.count_nonzero((outside | fast).any(axis=1)))
 
 

@@ -6,3 +6,8 @@
 from gymnasium.envs.registration import register
 
 register(id="PicoPanda-v0", entry_point="envs.panda_env:PicoPandaEnv")
+register(
+    id="PicoDualPanda-v0",
+    entry_point="envs.panda_env:PicoPandaEnv",
+    kwargs={"arms": 2, "task": "lift_tray"},
+)

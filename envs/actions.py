@@ -5,6 +5,7 @@ Every action is a float32 vector in [-1, 1], the arms' parts one after the other
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from itertools import accumulate, pairwise
 from typing import ClassVar
 
 import mujoco
@@ -24,22 +25,26 @@ class ControlMode(ABC):
     """Translate between one arm's absolute command and its part of an action."""
 
     name: ClassVar[str]
-    width: ClassVar[int]
-    """Entries of the action for one arm with a gripper."""
-    labels: ClassVar[tuple[str, ...]]
-    description: ClassVar[str]
 
     def __init__(self, period: float) -> None:
         """``period`` [s] of control."""
         self.period = period
 
     @abstractmethod
+    def labels(self, arm: ArmController) -> tuple[str, ...]:
+        """Return the names of the entries for one arm with a gripper."""
+
+    @abstractmethod
+    def describe(self, arm: ArmController) -> str:
+        """Return what the entries mean, in a sentence or two."""
+
+    @abstractmethod
     def encode(self, arm: ArmController, command: EndEffectorTarget) -> Array:
-        """Return the entries (width,) that ask ``arm`` for ``command``, unbounded."""
+        """Return the entries that ask ``arm`` for ``command``, unbounded."""
 
     @abstractmethod
     def apply(self, arm: ArmController, data: mujoco.MjData, action: Array, ctrl: Array) -> None:
-        """Execute entries (width,) in [-1, 1]: write the arm's ctrl (n_substeps, nu)."""
+        """Execute entries in [-1, 1]: write the arm's ctrl (n_substeps, nu)."""
 
 
 def _closure(entry: float) -> float:
@@ -50,25 +55,30 @@ class EndEffectorDelta(ControlMode):
     """Change the commanded target: 1 is v_max T in each axis, omega_max T of rotation vector."""
 
     name = "ee_delta"
-    width = 7
-    labels = ("dx", "dy", "dz", "droll", "dpitch", "dyaw", "gripper")
-    description = (
-        "change of the commanded target in one control step, world axes: 3 of position in units of "
-        "v_max T (1.0 m/s), 3 of rotation vector in units of omega_max T (2.5 rad/s); gripper -1 "
-        "open .. +1 closed"
-    )
 
     def __init__(self, period: float) -> None:
         super().__init__(period)
         self._turn, self._local, self._inverse = np.zeros(3), np.zeros(3), np.zeros(4)
         self._position, self._quat = np.zeros(3), np.zeros(4)
 
+    def labels(self, arm: ArmController) -> tuple[str, ...]:
+        """Return the seven names, whatever the arm."""
+        return ("dx", "dy", "dz", "droll", "dpitch", "dyaw", "gripper")
+
+    def describe(self, arm: ArmController) -> str:
+        """Return the meaning with the arm's speeds."""
+        return (
+            "change of the commanded target in one control step, world axes: 3 of position in "
+            f"units of v_max T ({arm.speed.linear} m/s), 3 of rotation vector in units of "
+            f"omega_max T ({arm.speed.angular} rad/s); gripper -1 open .. +1 closed"
+        )
+
     def encode(self, arm: ArmController, command: EndEffectorTarget) -> Array:
         """Return the entries that lead from the accepted target straight toward ``command``.
 
         Farther than one step they are shortened, not clipped, which would change the direction.
         """
-        entries = np.empty(self.width)
+        entries = np.empty(7)
         entries[:3] = (command.position - arm.position) / (arm.speed.linear * self.period)
         mujoco.mju_subQuat(self._local, command.quat_wxyz, arm.quat)
         mujoco.mju_rotVecQuat(self._turn, self._local, arm.quat)
@@ -102,13 +112,18 @@ class EndEffectorPose(ControlMode):
     """Give the target's absolute pose in the arm's base frame."""
 
     name = "ee_pose"
-    width = 10
-    labels = ("x", "y", "z", "r11", "r21", "r31", "r12", "r22", "r32", "gripper")
-    description = (
-        "absolute target in the arm's base frame: 3 of position, -1 .. 1 over the workspace box; "
-        "the first two columns of the rotation matrix (made orthonormal by Gram-Schmidt; columns "
-        "that span no plane keep the orientation); gripper -1 open .. +1 closed"
-    )
+
+    def labels(self, arm: ArmController) -> tuple[str, ...]:
+        """Return the ten names, whatever the arm."""
+        return ("x", "y", "z", "r11", "r21", "r31", "r12", "r22", "r32", "gripper")
+
+    def describe(self, arm: ArmController) -> str:
+        """Return the meaning."""
+        return (
+            "absolute target in the arm's base frame: 3 of position, -1 .. 1 over the workspace "
+            "box; the first two columns of the rotation matrix (made orthonormal by Gram-Schmidt; "
+            "columns that span no plane keep the orientation); gripper -1 open .. +1 closed"
+        )
 
     def encode(self, arm: ArmController, command: EndEffectorTarget) -> Array:
         """Return position over the box and two columns of ``R_base_ee``."""
@@ -145,12 +160,17 @@ class JointPositions(ControlMode):
     """Give absolute joint targets."""
 
     name = "joint"
-    width = 8
-    labels = (*(f"joint{i}" for i in range(1, 8)), "gripper")
-    description = (
-        "absolute joint targets, -1 .. 1 over the joint ranges, approached at most at the joints' "
-        "speed limits; gripper -1 open .. +1 closed"
-    )
+
+    def labels(self, arm: ArmController) -> tuple[str, ...]:
+        """Return the names of the arm's joints, and the gripper."""
+        return (*arm.arm.joints, "gripper")
+
+    def describe(self, arm: ArmController) -> str:
+        """Return the meaning."""
+        return (
+            "absolute joint targets, -1 .. 1 over the joint ranges, approached at most at the "
+            "joints' speed limits; gripper -1 open .. +1 closed"
+        )
 
     def encode(self, arm: ArmController, command: EndEffectorTarget) -> Array:
         """Return the joint targets that lead one control step toward ``command``."""
@@ -180,10 +200,14 @@ class ActionCodec:
             raise OptionError(f"control={mode!r} is unknown; choose from {list(CONTROL_MODES)}")
         self._arms = arms
         self.mode = CONTROL_MODES[mode](period)
-        self.width = self.mode.width * len(arms)
-        self.names = tuple(
-            f"robot{i}_{label}" for i in range(len(arms)) for label in self.mode.labels
-        )
+        labels = [self.mode.labels(arm) for arm in arms.values()]
+        self.names = tuple(f"robot{i}_{label}" for i, own in enumerate(labels) for label in own)
+        self.width = len(self.names)
+        ends = list(accumulate((len(own) for own in labels), initial=0))
+        self._parts = [
+            (arm, slice(*part)) for arm, part in zip(arms.values(), pairwise(ends), strict=True)
+        ]
+        self.description = self.mode.describe(next(iter(arms.values())))
 
     def encode(self, commands: Mapping[Side, EndEffectorTarget]) -> Action:
         """Return the action (width,) that asks for ``commands``, clipped to the box."""
@@ -204,9 +228,8 @@ class ActionCodec:
         inside, n_clipped = given, 0
         if not all(-1.0 <= entry <= 1.0 for entry in given.tolist()):
             inside, n_clipped = self._clip(given)
-        width = self.mode.width
-        for index, arm in enumerate(self._arms.values()):
-            self.mode.apply(arm, data, inside[index * width : (index + 1) * width], ctrl)
+        for arm, part in self._parts:
+            self.mode.apply(arm, data, inside[part], ctrl)
         return n_clipped
 
     def _clip(self, given: Array) -> tuple[Array, int]:

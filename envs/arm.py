@@ -6,7 +6,7 @@ from enum import IntFlag
 import mujoco
 import numpy as np
 
-from kinematics import EndEffectorTarget, Side, SpeedLimits, Workspace
+from kinematics import EndEffectorTarget, Side, Workspace
 from kinematics.frames import Array, quat_wxyz
 from kinematics.ik import ArmIK, IKTick, as_index
 from kinematics.names import joint_addresses, named_id
@@ -56,8 +56,10 @@ class ArmController:
         """Address the arm in ``model``; ``n_ticks`` IK ticks divide the ``n_substeps``."""
         arm, gripper = mount.arm, mount.gripper
         self.side, self.arm, self.gripper = side, arm, gripper
-        self.speed, self.leash = SpeedLimits(), Leash()
-        self.workspace = Workspace(mount.T_world_base, arm.workspace_lower, arm.workspace_upper)
+        self.speed, self.leash = arm.speed, Leash()
+        self.workspace = Workspace(
+            mount.T_world_base, np.array(arm.workspace_lower), np.array(arm.workspace_upper)
+        )
         self._box = self.workspace
         """Holds the target; larger only while it comes in from where the arm began, outside."""
         self.base_quat = quat_wxyz(mount.T_world_base)
@@ -69,7 +71,8 @@ class ArmController:
         self.finger_adr = as_index(finger_adr)
         self.site = named_id(model, mujoco.mjtObj.mjOBJ_SITE, side.prefix + HAND + gripper.ee_site)
         actuator = mujoco.mjtObj.mjOBJ_ACTUATOR
-        self.actuators = as_index(np.array([named_id(model, actuator, name) for name in names]))
+        servos = [named_id(model, actuator, side.prefix + name) for name in arm.servos]
+        self.actuators = as_index(np.array(servos))
         self.grip_actuator = named_id(model, actuator, side.prefix + HAND + gripper.actuator)
         self.ik = ArmIK(
             compose_arm(side, mount),
@@ -86,7 +89,7 @@ class ArmController:
             n, n_substeps, timestep, arm.servo_time, model.actuator_ctrlrange[self.actuators]
         )
         self._grip = GripperServo(
-            n_substeps, timestep, gripper.max_speed, model.actuator_ctrlrange[self.grip_actuator]
+            n_substeps, timestep, gripper.max_speed, gripper.ctrl_open, gripper.ctrl_closed
         )
         self._postures, self._two_postures = np.zeros((n_ticks + 1, n)), np.zeros((2, n))
         self._block = np.zeros((n_substeps, n))
@@ -101,7 +104,7 @@ class ArmController:
         """What the IK left over; for joint targets, when they were encoded."""
         self.half_range = 0.5 * (self.ik.upper - self.ik.lower)
         """(n,) [rad]; what 1 stands for in an action of joint targets."""
-        self._reach = arm.velocity_limits * self._period
+        self._reach = np.array(arm.velocity_limits) * self._period
         self._lead = self._reach + self.leash.joint_rad
         self._turn, self._way = np.zeros(3), np.zeros(3)
         self._point, self._between = np.zeros(3), np.zeros(4)
@@ -138,9 +141,8 @@ class ArmController:
         """Accept the measured pose and stand still there."""
         self.ik.reset(data.qpos[self.qpos_adr])
         self._servo.reset()
-        reference = float(data.ctrl[self.grip_actuator])
-        self._grip.reset(reference)
-        self.closure = 1.0 - reference / self._grip.stroke
+        self._grip.reset(float(data.ctrl[self.grip_actuator]))
+        self.closure = min(max(self._grip.closure, 0.0), 1.0)
         self._stand()
         self._box = self.workspace.including(self.position)
         self.clamps = Clamp.NONE

@@ -2,10 +2,12 @@
 
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from .errors import OptionError
 from .rendering import MAX_SIDE
+from .robots import ArmSpec
+from .tasks import Task
 
 
 def check_choice(option: str, value: object, choices: Iterable[object]) -> None:
@@ -33,3 +35,14 @@ def check_pixels(option: str, value: object) -> None:
         good = False
     if not good:
         raise OptionError(f"{option} must be 1 to {MAX_SIDE} pixels, got {value!r}")
+
+
+def check_reach(tasks: Mapping[str, type[Task]], name: str, arm: ArmSpec) -> None:
+    """Raise OptionError when a task's things may lie farther off than the arm reaches."""
+    reach = arm.workspace_upper[0]
+    if tasks[name].reach_m > reach:
+        suited = [n for n, task in tasks.items() if task.reach_m <= reach]
+        raise OptionError(
+            f"task={name!r} needs an arm that reaches {tasks[name].reach_m} m; the workspace of "
+            f"{arm.mjcf.stem} ends at {reach} m: choose from {suited}"
+        )

@@ -16,10 +16,20 @@ from kinematics.names import names_of
 from .actions import CONTROL_MODES, ActionCodec
 from .arm import ArmController
 from .errors import EnvError, OptionError, StateError
-from .options import check_choice, check_pixels, check_seconds
+from .options import check_choice, check_pixels, check_reach, check_seconds
 from .rendering import OffscreenRenderer
-from .scene import HAND, STATE, TIMESTEP, Mount, compose, get_state, model_sha256
-from .tasks import TASKS, TaskArm
+from .scene import (
+    BASES,
+    HAND,
+    STATE,
+    TIMESTEP,
+    Mount,
+    compose,
+    get_state,
+    make_mounts,
+    model_sha256,
+)
+from .tasks import TASKS, Task, TaskArm
 from .viewer import ViewerProcess
 
 CONTROL_HZ = {20: 3, 25: 3, 30: 4, 50: 3, 60: 2, 100: 3, 200: 3}
@@ -31,7 +41,12 @@ Observation = dict[str, npt.NDArray[np.float32]]
 
 
 class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
-    """One Franka Panda with a parallel gripper at a table.
+    """One or two arms with parallel grippers at a table; Franka Pandas unless ``robot`` says else.
+
+    ``robot`` and ``end_effector`` name a folder of ``models/`` with a ``robot.toml``, or any such
+    file by its path. The tables below are for one Panda: another arm has its own number of joints,
+    speeds, workspace and opening, and a second arm adds its part to the action and the same keys
+    as ``robot1_...``.
 
     The world's origin is the robot's base, z = 0 the table top; x forward, y left, z up. Metres,
     radians, seconds; quaternions are wxyz.
@@ -86,6 +101,10 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
     def __init__(
         self,
         task: str = "pick",
+        arms: int = 1,
+        robot: str = "panda",
+        end_effector: str = "gripper",
+        base_pose: dict[str, Any] | None = None,
         control: str = "ee_delta",
         control_hz: int = 50,
         reward: str = "sparse",
@@ -99,6 +118,10 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         """``time_limit_s`` None takes the task's. ``camera``, ``width``, ``height``: rgb_array."""
         self._options = {
             "task": task,
+            "arms": arms,
+            "robot": robot,
+            "end_effector": end_effector,
+            "base_pose": base_pose,
             "control": control,
             "control_hz": control_hz,
             "reward": reward,
@@ -109,7 +132,8 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
             "width": width,
             "height": height,
         }
-        check_choice("task", task, TASKS)
+        check_choice("arms", arms, BASES)
+        check_choice("task", task, [name for name, made in TASKS.items() if made.n_arms == arms])
         check_choice("control", control, CONTROL_MODES)
         check_choice("control_hz", control_hz, CONTROL_HZ)
         check_choice("reward", reward, REWARDS)
@@ -124,16 +148,19 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         self.n_substeps = round(1.0 / TIMESTEP) // self.control_hz
         self._max_steps = max(1, round(limit * self.control_hz))
         self._terminate, self._dense = bool(terminate_on_success), reward == "dense"
-        self._build(TASKS[task], control)
-        cameras = [*names_of(self.model, mujoco.mjtObj.mjOBJ_CAMERA), "wrist"]
+        mounts = make_mounts(int(arms), robot, end_effector, base_pose)
+        check_reach(TASKS, task, mounts[Side.RIGHT].arm)
+        self._build(TASKS[task], control, mounts)
+        cameras = names_of(self.model, mujoco.mjtObj.mjOBJ_CAMERA)
+        if self.camera_name("wrist") in cameras:  # a tool need not have one
+            cameras.append("wrist")
         check_choice("camera", camera, cameras)
         self._picture = (self.camera_name(camera), int(width), int(height))
         self._renderer: OffscreenRenderer | None = None
         self._viewer: ViewerProcess | None = None
         self._steps, self._ended = 0, True
 
-    def _build(self, task: type, control: str) -> None:
-        mounts = {Side.RIGHT: Mount()}
+    def _build(self, task: type[Task], control: str, mounts: dict[Side, Mount]) -> None:
         self.sides = tuple(mounts)
         self.model = compose(mounts, task.objects)
         self.data = mujoco.MjData(self.model)
@@ -144,13 +171,13 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
             for side, mount in mounts.items()
         }
         task_arms = {
-            side: TaskArm(mounts[side].gripper, side.prefix + HAND, arm.site)
+            side: TaskArm(mounts[side].gripper, side.prefix + HAND, arm.site, arm.workspace)
             for side, arm in self.arms.items()
         }
         self.task = task(self.model, task_arms)
         self._codec = ActionCodec(control, self.arms, self.n_substeps * TIMESTEP)
         self.action_names = self._codec.names
-        self.action_description = self._codec.mode.description
+        self.action_description = self._codec.description
         self.control_mode = self._codec.mode.name
         self.ctrl = np.zeros((self.n_substeps, self.model.nu))
         self.action_space = spaces.Box(-1.0, 1.0, (self._codec.width,), np.float32)
@@ -174,7 +201,8 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
                 box(robot + key + "_quat", np.full(4, -1.01), np.full(4, 1.01))
             margin = 0.5  # rad; the arm's whole force moves a joint 0.1 rad past its range
             box(robot + "joint_pos", arm.ik.lower - margin, arm.ik.upper + margin)
-            fast = np.full(len(arm.ik.lower), 30.0)  # rad/s; ten times the joints' speed limits
+            # rad/s; ten times the joints' speed limits, and not less than ten times the Panda's
+            fast = np.maximum(10.0 * arm.ik.velocity_limits, 30.0)
             box(robot + "joint_vel", -fast, fast)
             opening = arm.gripper.max_opening
             box(robot + "gripper_qpos", [-0.25 * opening], [1.25 * opening])
@@ -249,6 +277,11 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
     def speed_limits(self) -> SpeedLimits:
         """Return the limits put on commanded targets."""
         return self.arms[Side.RIGHT].speed
+
+    @property
+    def motion_scale(self) -> float:
+        """Return the metres of tool a metre of hand that suit the arm's size."""
+        return self.arms[Side.RIGHT].arm.motion_scale
 
     def workspace(self, side: Side) -> Workspace:
         """Return the box that keeps the side's tool centre."""

@@ -1,13 +1,24 @@
-"""What a robot is made of: an arm, the tool on its flange, and how both are driven."""
+"""What a robot is made of: an arm and the gripper on its flange, each from a spec file.
 
-from dataclasses import dataclass
+A spec file is ``models/<name>/robot.toml`` beside the MJCF it describes, or any other path: one
+file makes a user's own arm or gripper known.
+"""
+
+import dataclasses
+import tomllib
+from dataclasses import MISSING, dataclass, field
 from pathlib import Path
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 
-from kinematics.frames import Array
+from kinematics import SpeedLimits
+from kinematics.targets import frozen_array
+
+from .errors import ModelError, OptionError
 
 MODELS = Path(__file__).resolve().parent.parent / "models"
+SPEC_FILE = "robot.toml"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -17,66 +28,169 @@ class GripperSpec:
     mjcf: Path
     root: str
     joints: tuple[str, ...]
+    """Slides, 0 when closed; their travels add up to the opening."""
     actuator: str
+    """The one position servo; its ctrl runs from ``ctrl_open`` to ``ctrl_closed``."""
+    ctrl_open: float
+    ctrl_closed: float
+    home: tuple[float, ...]
+    """Joint positions of the open gripper [m]."""
     ee_site: str
     pads: tuple[str, ...]
     """Geoms that grasp."""
-    stroke: float
-    """m; travel of one finger, the actuator's ctrl when open."""
     max_speed: float
-    """m/s of one finger's target: twice the maker's 0.05, so that a squeeze is not felt late."""
+    """Units of ctrl a second that its reference moves."""
 
     @property
     def max_opening(self) -> float:
-        """Return the distance between the pads when open [m]."""
-        return self.stroke * len(self.joints)
+        """Return the travel of all fingers together [m]."""
+        return sum(self.home)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArmSpec:
     """Describe an arm; names as in its own file."""
 
-    name: str
     mjcf: Path
     root: str
     joints: tuple[str, ...]
-    """Hinges from base to flange; each has a position actuator of the same name."""
+    """Hinges from base to flange, each with a position actuator."""
     flange: str
-    """Site that carries the tool."""
-    home: Array
+    """Site that carries the tool; see models/README.md for how its axes lie."""
+    gripper: str
+    """The tool that ``end_effector="gripper"`` means: a robot of ``models/``, or the path of a
+    spec file, from this file's folder."""
+    home: tuple[float, ...]
     """(n,) [rad]"""
-    velocity_limits: Array
+    velocity_limits: tuple[float, ...]
     """(n,) [rad/s]"""
     servo_time: float
     """s; kv / kp of the position servos: how far they trail without feed-forward."""
-    workspace_lower: Array
+    workspace_lower: tuple[float, ...]
     """(3,) of the tool centre in base [m]."""
-    workspace_upper: Array
+    workspace_upper: tuple[float, ...]
     """(3,) of the tool centre in base [m]."""
+    motion_scale: float
+    """Metres of tool a metre of hand that suit the arm's size."""
+    actuators: tuple[str, ...] = ()
+    """The joints' position actuators, in the same order; empty: they are named as the joints."""
+    speed: SpeedLimits = field(default_factory=SpeedLimits)
+    """Of the commanded tool; the spec's table gives those that differ from the defaults."""
+
+    @property
+    def servos(self) -> tuple[str, ...]:
+        """Return the names of the joints' position actuators."""
+        return self.actuators or self.joints
 
 
-FRANKA_HAND = GripperSpec(
-    mjcf=MODELS / "franka_hand" / "franka_hand.xml",
-    root="hand",
-    joints=("finger_joint1", "finger_joint2"),
-    actuator="fingers",
-    ee_site="ee",
-    pads=("left_pad", "right_pad"),
-    stroke=0.04,
-    max_speed=0.1,
-)
+Spec = TypeVar("Spec", ArmSpec, GripperSpec)
+_KINDS: dict[type, str] = {ArmSpec: "arm", GripperSpec: "gripper"}
 
-PANDA = ArmSpec(
-    name="panda",
-    mjcf=MODELS / "panda" / "panda.xml",
-    root="link0",
-    joints=tuple(f"joint{i}" for i in range(1, 8)),
-    flange="flange",
-    # The maker's "ready" posture: tool down, fingers open along y.
-    home=np.array([0.0, -0.785398163, 0.0, -2.35619449, 0.0, 1.57079633, 0.785398163]),
-    velocity_limits=np.array([2.175, 2.175, 2.175, 2.175, 2.61, 2.61, 2.61]),
-    servo_time=0.1,
-    # z: fingertips end 8 mm below the tool centre; 10 mm keeps them off the table.
-    workspace_lower=np.array([0.20, -0.50, 0.01]),
-    workspace_upper=np.array([0.80, 0.50, 0.85]),
-)
+
+def load_spec(kind: type[Spec], name: str) -> Spec:
+    """Read the spec of a robot of ``models/`` by its folder's name, or of any file by its path.
+
+    Raises OptionError for an unknown name, ModelError for a file that does not fit.
+    """
+    known = [n for n, k in robot_names().items() if k == _KINDS[kind]]
+    is_path = isinstance(name, str) and name.endswith(".toml")
+    path = Path(name) if is_path else MODELS / name / SPEC_FILE if name in known else None
+    if path is None or not path.is_file():
+        raise OptionError(
+            f"{_KINDS[kind]} {name!r} is unknown; choose from {known}, or give a path to a .toml"
+        )
+    table = read_table(path)
+    if table.pop("kind", None) != _KINDS[kind]:
+        raise OptionError(
+            f"{path} does not describe a robot's {_KINDS[kind]}: it needs the entry "
+            f"kind = {_KINDS[kind]!r}; or choose from {known}"
+        )
+    return _make(kind, table, path)
+
+
+def robot_names() -> dict[str, str]:
+    """Return the robots of ``models/`` and of which kind each is."""
+    files = sorted(MODELS.glob(f"*/{SPEC_FILE}"))
+    return {path.parent.name: str(read_table(path).get("kind")) for path in files}
+
+
+def read_table(path: Path) -> dict[str, Any]:
+    """Read a TOML file; ModelError when it is none."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ModelError(f"cannot read {path}: {error}") from error
+
+
+def _make(kind: type[Spec], table: dict[str, Any], path: Path) -> Spec:
+    fields = {entry.name: entry for entry in dataclasses.fields(kind)}
+    optional = {n for n, e in fields.items() if (e.default, e.default_factory) != (MISSING,) * 2}
+    missing, odd = sorted({*fields} - {*table} - optional), sorted({*table} - {*fields})
+    if missing or odd:
+        raise ModelError(f"{path}: missing entries {missing}, unknown entries {odd}")
+    try:
+        spec = kind(**{name: _value(fields[name].type, value) for name, value in table.items()})
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{path}: {error}; the entries are {_wanted(fields)}") from error
+    spec = dataclasses.replace(spec, mjcf=path.parent / spec.mjcf)
+    if isinstance(spec, ArmSpec) and spec.gripper.endswith(".toml"):
+        spec = dataclasses.replace(spec, gripper=str(path.parent / spec.gripper))
+    _check(spec, path)
+    return spec
+
+
+def _value(type_: Any, value: Any) -> Any:
+    """Return an entry as the field's type wants it; TypeError when it is something else."""
+    if type_ is SpeedLimits and isinstance(value, dict):
+        return SpeedLimits(**{name: _value(float, number) for name, number in value.items()})
+    if get_args(type_) and isinstance(value, list):
+        return tuple(_value(get_args(type_)[0], item) for item in value)
+    if type_ is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    if type_ in (str, Path) and isinstance(value, str):
+        return type_(value)
+    raise TypeError(f"{value!r} does not fit")
+
+
+def _wanted(fields: dict[str, dataclasses.Field[Any]]) -> dict[str, str]:
+    """Return what each entry holds, for a message."""
+    words = {SpeedLimits: "table of numbers", float: "number", str: "text", Path: "text"}
+    lists = {str: "list of texts", float: "list of numbers"}
+    return {
+        name: words.get(entry.type) or lists[get_args(entry.type)[0]]  # pyright: ignore
+        for name, entry in fields.items()
+    }
+
+
+def _check(spec: ArmSpec | GripperSpec, path: Path) -> None:
+    try:
+        if isinstance(spec, ArmSpec):
+            good = _check_arm(spec)
+        else:
+            frozen_array(spec.home, (len(spec.joints),), "home")
+            frozen_array((spec.ctrl_open, spec.ctrl_closed), (2,), "ctrl_open, ctrl_closed")
+            good = spec.max_opening > 0.0 and 0.0 < spec.max_speed < np.inf
+            good = good and spec.ctrl_open != spec.ctrl_closed
+    except ValueError as error:
+        raise ModelError(f"{path}: {error}") from error
+    if not good:
+        raise ModelError(
+            f"{path}: speeds, openings, scales, servo times and boxes must be positive and finite"
+        )
+
+
+def _check_arm(spec: ArmSpec) -> bool:
+    """Return whether the numbers make sense; ValueError for a length that does not."""
+    n = len(spec.joints)
+    frozen_array(spec.home, (n,), "home")
+    if len(spec.servos) != n:
+        raise ValueError(f"actuators must name one for each of {n} joints, got {spec.actuators}")
+    limits = frozen_array(spec.velocity_limits, (n,), "velocity_limits")
+    lower = frozen_array(spec.workspace_lower, (3,), "workspace_lower")
+    upper = frozen_array(spec.workspace_upper, (3,), "workspace_upper")
+    scales = np.array([spec.motion_scale, spec.servo_time])
+    return bool(
+        np.all(limits > 0.0)
+        and np.all(lower < upper)
+        and np.all((scales > 0.0) & np.isfinite(scales))
+    )

@@ -2,7 +2,7 @@
 
 import hashlib
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,9 +13,10 @@ from scipy.spatial.transform import RigidTransform
 
 from kinematics import Side
 from kinematics.frames import pose, quat_wxyz
+from kinematics.targets import frozen_array
 
-from .errors import ModelError
-from .robots import FRANKA_HAND, MODELS, PANDA, ArmSpec, GripperSpec
+from .errors import ModelError, OptionError
+from .robots import MODELS, ArmSpec, GripperSpec, load_spec
 
 TIMESTEP = 1.0 / 600.0
 """s; 200, 100, 60, 50, 30, 25 and 20 Hz are whole numbers of it."""
@@ -25,21 +26,77 @@ HAND = "hand/"
 OBJECT = "task/"
 
 
+@dataclass(frozen=True, slots=True)
+class Prop:
+    """Put a model file into a scene under a name of its own, so that there may be several of it.
+
+    Its names begin with ``task/<name>/``, its root body is ``task/<name>/<file>``.
+    """
+
+    name: str
+    file: str
+    """Folder of ``models/``."""
+    rgba: tuple[float, float, float, float] | None = None
+    """Colour of all its materials; None leaves them as they are."""
+
+    @property
+    def prefix(self) -> str:
+        """Return what its names in the model begin with."""
+        return f"{OBJECT}{self.name}/"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Mount:
     """Say which robot stands where."""
 
-    arm: ArmSpec = PANDA
-    gripper: GripperSpec = FRANKA_HAND
+    arm: ArmSpec = field(default_factory=lambda: load_spec(ArmSpec, "panda"))
+    gripper: GripperSpec = field(default_factory=lambda: load_spec(GripperSpec, "franka_hand"))
     T_world_base: RigidTransform = field(default_factory=lambda: pose((0.0, 0.0, 0.0)))
+
+
+BASES: dict[int, dict[Side, tuple[float, float, float, float]]] = {
+    1: {Side.RIGHT: (0.0, 0.0, 0.0, 0.0)},
+    # Two arms side by side, each turned 15 degrees inwards: their workspaces meet over the table.
+    2: {Side.RIGHT: (0.0, -0.30, 0.0, np.pi / 12), Side.LEFT: (0.0, 0.30, 0.0, -np.pi / 12)},
+}
+"""Where the bases stand, by the number of arms: x, y, z [m] and yaw [rad] in world."""
+
+
+def make_mounts(
+    n_arms: int,
+    robot: str = "panda",
+    end_effector: str = "gripper",
+    base_pose: Mapping[str, Sequence[float]] | None = None,
+) -> dict[Side, Mount]:
+    """Return the mounts of one or two arms.
+
+    ``robot`` and ``end_effector`` name spec files; "gripper" is the arm's own. ``base_pose`` gives,
+    by side, another (x, y, z, yaw) [m, rad] in world. Raises OptionError.
+    """
+    arm = load_spec(ArmSpec, robot)
+    gripper = load_spec(GripperSpec, arm.gripper if end_effector == "gripper" else end_effector)
+    bases: dict[Side, Sequence[float]] = dict(BASES[n_arms])
+    for side, given in (base_pose or {}).items():
+        if side not in bases:
+            raise OptionError(f"base_pose has {side!r}; the arms are {[s.value for s in bases]}")
+        try:
+            bases[Side(side)] = frozen_array(given, (4,), "x, y, z, yaw").tolist()
+        except (TypeError, ValueError) as error:
+            raise OptionError(f"base_pose[{side!r}]: {error}") from error
+    return {
+        side: Mount(arm, gripper, pose(base[:3], (np.cos(base[3] / 2), 0, 0, np.sin(base[3] / 2))))
+        for side, base in bases.items()
+    }
 
 
 def load(path: Path) -> mujoco.MjSpec:
     """Read an MJCF file from text, so that the path may hold any letters on any system."""
     try:
-        return mujoco.MjSpec.from_string(path.read_text(encoding="utf-8"))
+        spec = mujoco.MjSpec.from_string(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ModelError(f"cannot load model {path}: {error}") from error
+    spec.modelfiledir = str(path.parent)  # where a user's own arm keeps its meshes
+    return spec
 
 
 def attach(
@@ -57,19 +114,44 @@ def attach(
 
 def attach_robot(spec: mujoco.MjSpec, side: Side, mount: Mount) -> None:
     """Hang one arm with its tool into ``spec``, as ``right/...`` and ``right/hand/...``."""
-    attach(spec, load(mount.arm.mjcf), mount.arm.root, side.prefix, mount.T_world_base)
-    flange = spec.site(side.prefix + mount.arm.flange)
-    tool = load(mount.gripper.mjcf)
-    flange.attach_body(tool.body(mount.gripper.root), side.prefix + HAND, "")
+    arm, gripper = mount.arm, mount.gripper
+    child, tool = load(arm.mjcf), load(gripper.mjcf)
+    _find(child, arm.mjcf, body=[arm.root], site=[arm.flange])
+    _find(child, arm.mjcf, joint=arm.joints, actuator=arm.servos)
+    _find(tool, gripper.mjcf, body=[gripper.root], joint=gripper.joints, geom=gripper.pads)
+    _find(tool, gripper.mjcf, site=[gripper.ee_site], actuator=[gripper.actuator])
+    attach(spec, child, arm.root, side.prefix, mount.T_world_base)
+    flange = spec.site(side.prefix + arm.flange)
+    flange.attach_body(tool.body(gripper.root), side.prefix + HAND, "")
 
 
-def _attach_all(mounts: Mapping[Side, Mount], objects: Iterable[str]) -> mujoco.MjSpec:
+def _find(spec: mujoco.MjSpec, path: Path, **wanted: Iterable[str]) -> None:
+    """Raise ModelError unless the file has what its spec names."""
+    for kind, names in wanted.items():
+        elements = getattr(spec, "bodies" if kind == "body" else kind + "s")
+        known = [element.name for element in elements]
+        missing = [name for name in names if name not in known]
+        if missing:
+            raise ModelError(f"{path} has no {kind} {missing}; it has {known}")
+
+
+def attach_object(spec: mujoco.MjSpec, thing: str | Prop) -> None:
+    """Put a task's object into ``spec``: a folder of ``models/``, or a Prop."""
+    prop = Prop(thing, thing) if isinstance(thing, str) else thing
+    child = load(MODELS / prop.file / f"{prop.file}.xml")
+    if prop.rgba is not None:
+        for material in child.materials:
+            material.rgba = prop.rgba
+    attach(spec, child, prop.file, OBJECT if isinstance(thing, str) else prop.prefix)
+
+
+def _attach_all(mounts: Mapping[Side, Mount], objects: Iterable[str | Prop]) -> mujoco.MjSpec:
     spec = load(MODELS / "arena" / "arena.xml")
     attach(spec, load(MODELS / "table" / "table.xml"), "table", "scene/")
     for side, mount in mounts.items():
         attach_robot(spec, side, mount)
-    for name in objects:
-        attach(spec, load(MODELS / name / f"{name}.xml"), name, OBJECT)
+    for thing in objects:
+        attach_object(spec, thing)
     # Attached keyframes come out filled with zeros for the other parts: make one for the whole.
     for key in list(spec.keys):
         spec.delete(key)
@@ -80,20 +162,25 @@ def _attach_all(mounts: Mapping[Side, Mount], objects: Iterable[str]) -> mujoco.
 def _add_home(spec: mujoco.MjSpec, model: mujoco.MjModel, mounts: Mapping[Side, Mount]) -> None:
     qpos, ctrl = np.array(model.qpos0), np.zeros(model.nu)
     for side, mount in mounts.items():
-        for name, angle in zip(mount.arm.joints, mount.arm.home, strict=True):
-            qpos[model.joint(side.prefix + name).qposadr] = angle
-            ctrl[model.actuator(side.prefix + name).id] = angle
-        for name in mount.gripper.joints:
-            qpos[model.joint(side.prefix + HAND + name).qposadr] = mount.gripper.stroke
-        ctrl[model.actuator(side.prefix + HAND + mount.gripper.actuator).id] = mount.gripper.stroke
+        arm = mount.arm
+        for name, servo, angle in zip(arm.joints, arm.servos, arm.home, strict=True):
+            joint = model.joint(side.prefix + name)
+            if not joint.range[0] <= angle <= joint.range[1]:
+                raise ModelError(f"home of {joint.name} is {angle}, outside {joint.range} rad")
+            qpos[joint.qposadr] = angle
+            ctrl[model.actuator(side.prefix + servo).id] = angle
+        gripper, hand = mount.gripper, side.prefix + HAND
+        for name, travel in zip(gripper.joints, gripper.home, strict=True):
+            qpos[model.joint(hand + name).qposadr] = travel
+        ctrl[model.actuator(hand + gripper.actuator).id] = gripper.ctrl_open
     spec.add_key(name="home", qpos=qpos, ctrl=ctrl)
 
 
-def compose(mounts: Mapping[Side, Mount], objects: Iterable[str] = ()) -> mujoco.MjModel:
+def compose(mounts: Mapping[Side, Mount], objects: Iterable[str | Prop] = ()) -> mujoco.MjModel:
     """Return the model of arms, table and named objects, with one ``home`` keyframe.
 
-    ``objects`` name folders of ``models/``; their bodies appear as ``task/<name>``. Raises
-    ModelError for whatever MuJoCo warns of, such as options lost while attaching.
+    ``objects`` name folders of ``models/``, whose bodies appear as ``task/<name>``, or are Props.
+    Raises ModelError for whatever MuJoCo warns of, such as options lost while attaching.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("error")

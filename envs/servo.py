@@ -92,25 +92,30 @@ _BLEND_TIME = 0.010
 
 
 class GripperServo:
-    """Move a gripper's reference toward the commanded opening at a bounded speed."""
+    """Move a gripper's reference toward the commanded closure at a bounded speed."""
 
     def __init__(
-        self, n_substeps: int, timestep: float, max_speed: float, ctrlrange: Array
+        self, n_substeps: int, timestep: float, max_speed: float, ctrl_open: float, closed: float
     ) -> None:
-        """``max_speed`` [m/s] and ``ctrlrange`` (2,) [m] of one finger; ctrl is 0 when closed."""
-        self.stroke = float(ctrlrange[1])
-        self.reference = self.stroke
-        """m of one finger; the last ctrl."""
+        """``max_speed`` in units of ctrl a second, between ``ctrl_open`` and ``closed``."""
+        self._open, self._closed = ctrl_open, closed
+        self.reference = ctrl_open
+        """The last ctrl."""
         self._reach = max_speed * timestep * np.arange(1, n_substeps + 1)
         self._back = -self._reach
 
+    @property
+    def closure(self) -> float:
+        """Return the reference as closure, 0 open .. 1 closed."""
+        return (self.reference - self._open) / (self._closed - self._open)
+
     def reset(self, reference: float) -> None:
-        """Stand at ``reference`` [m] of one finger."""
+        """Stand at ``reference``, a ctrl."""
         self.reference = reference
 
     def follow(self, closure: float, out: Array) -> None:
-        """Write ctrl (n_substeps,) [m] on the way to ``closure`` (0 open .. 1 closed)."""
-        wanted = (1.0 - closure) * self.stroke - self.reference
+        """Write ctrl (n_substeps,) on the way to ``closure`` (0 open .. 1 closed)."""
+        wanted = self._open + closure * (self._closed - self._open) - self.reference
         if wanted == 0.0:
             out[:] = self.reference
             return

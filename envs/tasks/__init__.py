@@ -1,12 +1,22 @@
 """One file a task, one line each in the table."""
 
 from .base import Task, TaskArm
+from .handover import Handover
+from .lift_tray import LiftTray
 from .pick import Pick
+from .place import Place
+from .push import Push
 from .reach import Reach
+from .stack import Stack
 
 TASKS: dict[str, type[Task]] = {
     "reach": Reach,
     "pick": Pick,
+    "place": Place,
+    "stack": Stack,
+    "push": Push,
+    "lift_tray": LiftTray,
+    "handover": Handover,
 }
 
 __all__ = ["TASKS", "Task", "TaskArm"]

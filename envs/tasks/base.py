@@ -8,10 +8,11 @@ from typing import ClassVar
 import mujoco
 import numpy as np
 
-from kinematics import EndEffectorTarget, Side, Waypoint
+from kinematics import EndEffectorTarget, Side, Waypoint, Workspace
 from kinematics.frames import Array
 
 from ..robots import GripperSpec
+from ..scene import Prop
 
 HELD = 0
 """Slot of ``MjData.userdata``: physics steps for which the task's condition has held."""
@@ -26,6 +27,8 @@ class TaskArm:
     """Of the tool's names, such as ``right/hand/``."""
     site: int
     """Id of the tool centre's site."""
+    workspace: Workspace
+    """Where the tool centre may be."""
 
 
 class Task(ABC):
@@ -36,13 +39,19 @@ class Task(ABC):
 
     name: ClassVar[str]
     instruction: ClassVar[str]
-    objects: ClassVar[tuple[str, ...]]
-    """Folders of models/ that are in the scene."""
+    n_arms: ClassVar[int] = 1
+    """Arms that the task is made for."""
+    objects: ClassVar[tuple[str | Prop, ...]]
+    """What is in the scene: folders of models/, or Props for several of one folder."""
+    reach_m: ClassVar[float] = 0.65
+    """How far in front of its base an arm must reach; 0 for a task that fits itself to the arm."""
     time_limit_s: ClassVar[float]
     hold_s: ClassVar[float]
     """How long the condition must hold to count as success [s]."""
     object_names: ClassVar[tuple[str, ...]]
     """Names of the entries of the ``object`` observation."""
+    subtask_names: ClassVar[tuple[str, ...]]
+    """Steps on the way, in the order in which they are usually achieved."""
     object_bound: ClassVar[float] = 10.0
     """Bound of those entries; far more than a thrown object covers in an episode."""
 
@@ -65,6 +74,13 @@ class Task(ABC):
     @abstractmethod
     def shaped_reward(self, data: mujoco.MjData) -> float:
         """Return a dense reward in [0, 1) for a state that is not yet success."""
+
+    @abstractmethod
+    def subtasks(self, data: mujoco.MjData) -> dict[str, bool]:
+        """Return, by ``subtask_names``, which steps are achieved at this instant.
+
+        Signals by which demonstrations are cut into segments; from the state alone.
+        """
 
     @abstractmethod
     def guide(self, data: mujoco.MjData, tools: Mapping[Side, EndEffectorTarget]) -> list[Waypoint]:

@@ -25,21 +25,30 @@ class Reach(Task):
         "target_x", "target_y", "target_z",
         "tool_to_target_x", "tool_to_target_y", "tool_to_target_z",
     )  # fmt: skip
+    subtask_names = ("at_target",)
     tolerance = 0.02
     """m; the marker's radius."""
-    lower = np.array([0.35, -0.25, 0.05])
-    upper = np.array([0.65, 0.25, 0.45])
-    """m; reachable with the tool pointing down."""
+    reach_m = 0.0
+    lower = np.array([0.25, 0.25, 0.04 / 0.84])
+    upper = np.array([0.75, 0.75, 0.44 / 0.84])
+    """Where the marker may be, in shares of the arm's workspace: reachable with the tool pointing
+    down. For the Panda x 0.35 .. 0.65, y -0.25 .. 0.25, z 0.05 .. 0.45 m."""
 
     def __init__(self, model: mujoco.MjModel, arms: Mapping[Side, TaskArm]) -> None:
         super().__init__(model, arms)
         body = named_id(model, mujoco.mjtObj.mjOBJ_BODY, OBJECT + "target")
         self._mocap = int(model.body_mocapid[body])
         self._site = arms[Side.RIGHT].site
+        self._workspace = box = arms[Side.RIGHT].workspace
+        # Rounded to a micrometre, so that the same numbers come out as if they were written here.
+        size = box.upper - box.lower
+        self._lower = np.round(box.lower + self.lower * size, 6)
+        self._upper = np.round(box.lower + self.upper * size, 6)
 
     def reset(self, data: mujoco.MjData, rng: np.random.Generator) -> None:
         """Put the marker anywhere in the box."""
-        data.mocap_pos[self._mocap] = rng.uniform(self.lower, self.upper)
+        p_base = rng.uniform(self._lower, self._upper)
+        data.mocap_pos[self._mocap] = self._workspace.to_world(p_base)
 
     def _offset(self, data: mujoco.MjData) -> Array:
         return data.mocap_pos[self._mocap] - data.site_xpos[self._site]
@@ -51,6 +60,10 @@ class Reach(Task):
     def condition(self, data: mujoco.MjData) -> bool:
         """Return whether the tool centre is at the marker."""
         return mujoco.mju_norm3(self._offset(data)) < self.tolerance
+
+    def subtasks(self, data: mujoco.MjData) -> dict[str, bool]:
+        """Return whether the tool centre is at the marker."""
+        return {"at_target": self.condition(data)}
 
     def shaped_reward(self, data: mujoco.MjData) -> float:
         """Return 1 - tanh(5 d): half at 11 cm."""

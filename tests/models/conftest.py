@@ -1,6 +1,7 @@
 """Compose the model files as an environment would, and drive the result by name."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import mujoco
@@ -21,13 +22,29 @@ def part(name: str) -> mujoco.MjSpec:
     return spec
 
 
-def scene_spec() -> mujoco.MjSpec:
+@dataclass(frozen=True)
+class Tool:
+    """Name what the tests need of a gripper; m and m/s of one finger."""
+
+    joints: tuple[str, str]
+    actuator: str
+    travel: float
+    speed: float
+
+
+TOOLS = {
+    "franka_hand": Tool(("finger_joint1", "finger_joint2"), "fingers", 0.04, 0.1),
+    "parallel_85": Tool(("left_slide", "right_slide"), "jaws", 0.0425, 0.075),
+}
+
+
+def scene_spec(tool: str = "franka_hand") -> mujoco.MjSpec:
     """Attach table, cube, target, arm and hand to the arena."""
     spec = part("arena")
     for name in ("table", "cube", "target"):
         spec.attach(part(name), prefix=f"{name}/", frame=spec.worldbody.add_frame())
     spec.attach(part("panda"), prefix="right/", frame=spec.worldbody.add_frame())
-    spec.attach(part("franka_hand"), prefix="right/hand/", site=spec.site("right/flange"))
+    spec.attach(part(tool), prefix="right/hand/", site=spec.site("right/flange"))
     return spec
 
 
@@ -37,17 +54,17 @@ class Rig:
     Positions in m in the world frame, joints in rad, forces in N or Nm.
     """
 
-    def __init__(self, model: mujoco.MjModel) -> None:
-        self.model = model
+    def __init__(self, model: mujoco.MjModel, tool: str = "franka_hand") -> None:
+        self.model, self.tool = model, TOOLS[tool]
         self.data = mujoco.MjData(model)
         self._scratch = mujoco.MjData(model)
         arm = [model.joint(f"right/joint{i}") for i in range(1, 8)]
-        fingers = [model.joint(f"right/hand/finger_joint{i}") for i in (1, 2)]
+        fingers = [model.joint(f"right/hand/{name}") for name in self.tool.joints]
         self.qadr = np.array([joint.qposadr[0] for joint in arm])
         self.dadr = np.array([joint.dofadr[0] for joint in arm])
         self.finger_qadr = np.array([joint.qposadr[0] for joint in fingers])
         self.arm_ctrl = np.array([model.actuator(f"right/joint{i}").id for i in range(1, 8)])
-        self.finger_ctrl = model.actuator("right/hand/fingers").id
+        self.finger_ctrl = model.actuator(f"right/hand/{self.tool.actuator}").id
         self.force_limit = np.array([model.jnt_actfrcrange[joint.id, 1] for joint in arm])
         self.ee = model.site("right/hand/ee").id
         self.cube = model.body("cube/cube").id
@@ -62,10 +79,10 @@ class Rig:
         """Start at rest at `q`, the hand open, the cube's centre at `cube`."""
         mujoco.mj_resetData(self.model, self.data)
         self.data.qpos[self.qadr] = q
-        self.data.qpos[self.finger_qadr] = 0.04
+        self.data.qpos[self.finger_qadr] = self.tool.travel
         self.data.qpos[self.cube_qadr : self.cube_qadr + 7] = (*cube, 1, 0, 0, 0)
         self.data.ctrl[self.arm_ctrl] = q
-        self.data.ctrl[self.finger_ctrl] = 0.04
+        self.data.ctrl[self.finger_ctrl] = self.tool.travel
         mujoco.mj_forward(self.model, self.data)
 
     def step(self, n: int = 1) -> None:
@@ -73,9 +90,10 @@ class Rig:
         mujoco.mj_step(self.model, self.data, n)
 
     def close_hand(self, seconds: float) -> None:
-        """Close at 0.1 m/s a finger, the fastest the hand is meant to be driven."""
+        """Close at the fastest the hand is meant to be driven."""
+        step = self.tool.speed * self.model.opt.timestep
         for _ in range(round(seconds / self.model.opt.timestep)):
-            target = self.data.ctrl[self.finger_ctrl] - 0.1 * self.model.opt.timestep
+            target = self.data.ctrl[self.finger_ctrl] - step
             self.data.ctrl[self.finger_ctrl] = max(0.0, target)
             self.step()
 
@@ -124,6 +142,29 @@ class Rig:
         self.data.ctrl[self.arm_ctrl] = q_next + SERVO_LAG_S * velocity
 
 
+def lift_heights(dt: float) -> list[float]:
+    """Return heights, m, of a rise by 0.3 m: 3 m/s2 up to 0.3 m/s, and the mirror at the end."""
+    speed, acceleration, rise = 0.3, 3.0, 0.3
+    ramp = speed / acceleration
+    cruise = rise / speed - ramp
+    times = np.arange(1, round((cruise + 2 * ramp) / dt) + 1) * dt
+    heights = []
+    for t in times:
+        if t < ramp:
+            heights.append(acceleration * t**2 / 2)
+        elif t < ramp + cruise:
+            heights.append(speed * (t - ramp / 2))
+        else:
+            heights.append(rise - acceleration * (cruise + 2 * ramp - t) ** 2 / 2)
+    return heights
+
+
+@pytest.fixture(scope="session")
+def lift_profile():
+    """Return the function that gives the heights of a lift."""
+    return lift_heights
+
+
 @pytest.fixture(scope="session")
 def models() -> Path:
     """Return the folder of the model files."""
@@ -152,3 +193,9 @@ def scene_model() -> mujoco.MjModel:
 def rig(scene_model: mujoco.MjModel) -> Rig:
     """Return a fresh rig at home, the cube aside on the table."""
     return Rig(scene_model)
+
+
+@pytest.fixture
+def make_rig():
+    """Return the function that makes a rig, at home, whose arm carries another tool."""
+    return lambda tool: Rig(scene_spec(tool).compile(), tool)

@@ -7,8 +7,19 @@ import mujoco
 import numpy as np
 import pytest
 
-NAMES = ("arena", "cube", "franka_hand", "panda", "table", "target")
-JOINTED = ("cube", "franka_hand", "panda")
+NAMES = (
+    "arena",
+    "bin",
+    "cube",
+    "desk_arm",
+    "desk_gripper",
+    "franka_hand",
+    "panda",
+    "parallel_85",
+    "table",
+    "target",
+)
+JOINTED = ("cube", "desk_arm", "desk_gripper", "franka_hand", "panda", "parallel_85")
 OPTION = {
     "timestep": repr(1 / 600),
     "integrator": "implicitfast",

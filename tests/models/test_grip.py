@@ -58,7 +58,7 @@ def test_offsets_mirror(rig):
     np.testing.assert_allclose(forces[-0.008], forces[0.008][::-1], rtol=0, atol=1.0)
 
 
-def test_lift_and_hold(gripped):
+def test_lift_and_hold(gripped, lift_profile):
     """A lift of 0.3 m at 0.3 m/s slips less than 1 mm, and 5 s in the air less than 0.1 mm."""
     rig, q = gripped
     start = rig.cube_in_hand()
@@ -92,20 +92,3 @@ def test_force_follows_the_target(gripped):
     rig.step(600)
     # 5 mm less to close: 5 N less. 3 %: the pads themselves give by micrometres.
     assert full - rig.pad_forces().mean() == pytest.approx(5.0, rel=0.03)
-
-
-def lift_profile(dt: float) -> list[float]:
-    """Return heights, m, of a rise by 0.3 m: 3 m/s2 up to 0.3 m/s, and the mirror at the end."""
-    speed, acceleration, rise = 0.3, 3.0, 0.3
-    ramp = speed / acceleration
-    cruise = rise / speed - ramp
-    times = np.arange(1, round((cruise + 2 * ramp) / dt) + 1) * dt
-    heights = []
-    for t in times:
-        if t < ramp:
-            heights.append(acceleration * t**2 / 2)
-        elif t < ramp + cruise:
-            heights.append(speed * (t - ramp / 2))
-        else:
-            heights.append(rise - acceleration * (cruise + 2 * ramp - t) ** 2 / 2)
-    return heights
