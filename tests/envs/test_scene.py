@@ -11,12 +11,14 @@ import pytest
 
 from envs import scene
 from envs.errors import EnvError, ModelError
-from envs.robots import FRANKA_HAND, MODELS, PANDA
+from envs.robots import MODELS, ArmSpec, GripperSpec, load_spec
 from envs.scene import Mount, compose, compose_arm, load, model_sha256
 from kinematics import Side
 from kinematics.frames import pose
 from kinematics.names import names_of
 
+PANDA = load_spec(ArmSpec, "panda")
+FRANKA_HAND = load_spec(GripperSpec, "franka_hand")
 ONE = {Side.RIGHT: Mount()}
 TWO = {
     Side.RIGHT: Mount(T_world_base=pose((0.0, -0.3, 0.0), (0.9659258263, 0.0, 0.0, 0.2588190451))),

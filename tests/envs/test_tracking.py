@@ -10,7 +10,7 @@ import pytest
 from envs import panda_env
 from envs.arm import Clamp
 from envs.panda_env import PicoPandaEnv
-from envs.robots import PANDA
+from envs.robots import ArmSpec, load_spec
 from envs.scene import Mount
 from kinematics import Side
 
@@ -77,7 +77,7 @@ def test_without_feed_forward_it_would_trail(
     make: Make, follow: type, control: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The servo's 0.1 s at 0.7 m/s: 66 mm. What the tests above are worth."""
-    slow = replace(PANDA, servo_time=0.0)
+    slow = replace(load_spec(ArmSpec, "panda"), servo_time=0.0)
     monkeypatch.setattr(panda_env, "Mount", lambda: Mount(arm=slow))
     run = _sine(make(control=control, **LONG), follow, "y")
     assert np.percentile(run.error(), 95) > 0.040
