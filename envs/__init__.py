@@ -5,9 +5,12 @@
 
 from gymnasium.envs.registration import register
 
-register(id="PicoPanda-v0", entry_point="envs.panda_env:PicoPandaEnv")
+ENV_IDS = {1: "PicoPanda-v0", 2: "PicoDualPanda-v0"}
+"""What to make for a task, by its ``n_arms``."""
+
+register(id=ENV_IDS[1], entry_point="envs.panda_env:PicoPandaEnv")
 register(
-    id="PicoDualPanda-v0",
+    id=ENV_IDS[2],
     entry_point="envs.panda_env:PicoPandaEnv",
     kwargs={"arms": 2, "task": "lift_tray"},
 )

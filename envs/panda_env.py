@@ -44,16 +44,15 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
     """One or two arms with parallel grippers at a table; Franka Pandas unless ``robot`` says else.
 
     ``robot`` and ``end_effector`` name a folder of ``models/`` with a ``robot.toml``, or any such
-    file by its path. The tables below are for one Panda: another arm has its own number of joints,
-    speeds, workspace and opening, and a second arm adds its part to the action and the same keys
-    as ``robot1_...``.
+    file by its path. The tables below are for Pandas: another arm has its own number of joints,
+    speeds, workspace and opening.
 
-    The world's origin is the robot's base, z = 0 the table top; x forward, y left, z up. Metres,
-    radians, seconds; quaternions are wxyz.
+    z = 0 is the table top; x forward, y left, z up. The world's origin is the base of a single arm,
+    and the middle between the bases of two. Metres, radians, seconds; quaternions are wxyz.
 
     ## Action space
 
-    ``Box(-1, 1, (width,), float32)``, by ``control``:
+    ``Box(-1, 1, (arms x width,), float32)``, by ``control``; the right arm's part comes first:
 
     | control | width | meaning |
     |---|---|---|
@@ -61,21 +60,23 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
     | ``ee_pose`` | 10 | position over the workspace box (base frame), two columns of the rotation matrix, gripper |
     | ``joint`` | 8 | joint targets over the joint ranges, gripper |
 
-    T is ``1 / control_hz``; gripper -1 open .. +1 closed. A zero ``ee_delta`` holds exactly.
+    T is ``1 / control_hz``; gripper -1 open .. +1 closed. A zero ``ee_delta`` holds exactly. The
+    names of the entries begin with ``robot0_`` for the right arm (or the only one), ``robot1_`` for
+    the left.
 
     ## Observation space
 
-    ``Dict`` of float32 Boxes:
+    ``Dict`` of float32 Boxes; i is 0 for the right arm (or the only one), 1 for the left:
 
     | key | shape | unit | meaning |
     |---|---|---|---|
-    | ``robot0_eef_pos`` | (3,) | m | measured tool centre |
-    | ``robot0_eef_quat`` | (4,) | - | measured tool rotation, x >= 0 |
-    | ``robot0_target_pos`` | (3,) | m | commanded tool centre, which ``ee_delta`` changes |
-    | ``robot0_target_quat`` | (4,) | - | commanded tool rotation, x >= 0 |
-    | ``robot0_joint_pos`` | (7,) | rad | |
-    | ``robot0_joint_vel`` | (7,) | rad/s | |
-    | ``robot0_gripper_qpos`` | (1,) | m | opening: travel of both fingers, 0 closed .. 0.08 open |
+    | ``robot{i}_eef_pos`` | (3,) | m | measured tool centre |
+    | ``robot{i}_eef_quat`` | (4,) | - | measured tool rotation, x >= 0 |
+    | ``robot{i}_target_pos`` | (3,) | m | commanded tool centre, which ``ee_delta`` changes |
+    | ``robot{i}_target_quat`` | (4,) | - | commanded tool rotation, x >= 0 |
+    | ``robot{i}_joint_pos`` | (7,) | rad | |
+    | ``robot{i}_joint_vel`` | (7,) | rad/s | |
+    | ``robot{i}_gripper_qpos`` | (1,) | m | opening: travel of both fingers, 0 closed .. 0.08 open |
     | ``object`` | by task | m, - | see the task's ``object_names`` |
 
     The tool points down at home, wxyz (0, 1, 0, 0): quaternions are kept at x >= 0, since w >= 0

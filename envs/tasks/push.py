@@ -10,7 +10,7 @@ from kinematics.frames import Array, rotation
 
 from ..scene import OBJECT
 from .base import Task, TaskArm
-from .moves import SLACK, TURN, approach, go, rise, tool_down, turn_between
+from .moves import SLACK, TURN, approach, at_height, go, rise, tool_down, turn_between
 from .things import Fixture, FreeObject, robot_geoms, scatter
 
 CARRIED = 1
@@ -38,6 +38,8 @@ class Push(Task):
     """m; with its lowest point higher the puck is carried."""
     height = 0.012
     """m; the tool's while it pushes: the finger tips are 4 mm over the table."""
+    rim = 0.003
+    """m that the tool may be higher: 4 mm, and the fingers' thick part slides onto the puck."""
     thickness = 0.0105
     """m; half of the closed fingers, in the direction of the push."""
     setback = 0.03
@@ -152,9 +154,12 @@ class Push(Task):
         side = np.array([-ahead[1], ahead[0], 0.0])
         behind = float((centre - tool.position) @ ahead)
         aside = abs(float((centre - tool.position) @ side))
-        low = abs(tool.position[2] - self.height) < 0.008
+        low = tool.position[2] - self.height < self.rim
         square = turn_between(quat, tool.quat_wxyz) < TURN * SLACK
         if low and square and aside < 0.02 and reach - 0.005 < behind < reach + 2 * self.setback:
             return left, [push]
         start = centre - (reach + self.setback) * ahead
-        return left, [*approach(tool, start, quat, 1.0, 0.008, clearance=0.07), push]
+        way = approach(tool, start, quat, 1.0, 0.008, clearance=0.07)
+        if not (way or low):  # all but there: the last few millimetres, straight down
+            way = [go(tool, at_height(tool.position, self.height), quat, 1.0, 0.002)]
+        return left, [*way, push]
