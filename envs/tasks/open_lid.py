@@ -139,7 +139,9 @@ class OpenLid(TwoArmTask):
             return []
         right, left = tools[Side.RIGHT], tools[Side.LEFT]
         if self.holds(data, Side.LEFT, self._box):
-            hold = stay(left, 1.0)
+            # Where the box stood: a hand that only stays where it is lets itself be pushed away.
+            back = left.position - np.array([*self._shift(data), 0.0])
+            hold = [go(left, back, closure=1.0, tolerance=0.01)]
         else:
             quat = across(axis_of(data, self._box, 1), near=0.0)
             hold = grasp(left, self._handle(data), quat)

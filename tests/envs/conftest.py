@@ -1,6 +1,8 @@
 """Environments, made and closed, and what the tests do with them."""
 
+import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -9,9 +11,10 @@ import numpy as np
 import pytest
 from virtual_screen import no_screen, screen  # noqa: F401  (fixtures)
 
-import envs  # noqa: F401  (registers)
-from envs import scene
+from envs import ENV_IDS, scene
 from envs.panda_env import PicoPandaEnv
+from envs.robots import MODELS, SPEC_FILE, read_table
+from envs.tasks import TASKS
 from kinematics import EndEffectorTarget, Side
 from kinematics.frames import Array
 
@@ -21,11 +24,15 @@ RIGHT = Side.RIGHT
 
 @pytest.fixture
 def make() -> Iterator[Callable[..., PicoPandaEnv]]:
-    """Return the function that makes an environment without wrappers, closed at the end."""
+    """Return the function that makes an environment without wrappers, closed at the end.
+
+    The one with as many arms as the task needs.
+    """
     made = []
 
     def build(**options: Any) -> PicoPandaEnv:
-        env = gym.make("PicoPanda-v0", **options).unwrapped
+        n_arms = TASKS[options.get("task", "pick")].n_arms
+        env = gym.make(ENV_IDS[n_arms], **options).unwrapped
         assert isinstance(env, PicoPandaEnv)
         made.append(env)
         return env
@@ -33,6 +40,22 @@ def make() -> Iterator[Callable[..., PicoPandaEnv]]:
     yield build
     for env in made:
         env.close()
+
+
+@pytest.fixture
+def robot_file(tmp_path: Path) -> Callable[..., str]:
+    """Return what writes the spec of one of our robots with other entries; it returns the path."""
+
+    def write(name: str, **entries: object) -> str:
+        table = {**read_table(MODELS / name / SPEC_FILE), **entries}
+        table["mjcf"] = str(MODELS / name / str(table["mjcf"]))
+        path = tmp_path / f"{name}.toml"
+        # JSON's texts, numbers and lists are TOML's too.
+        lines = [f"{key} = {json.dumps(value)}" for key, value in table.items()]
+        path.write_text("\n".join(lines), encoding="utf-8")
+        return str(path)
+
+    return write
 
 
 WALL_Y = 0.15

@@ -270,7 +270,10 @@ def test_a_state_of_another_size_is_refused(make: Make, bad: np.ndarray) -> None
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"task": "stack"}, r"task='stack' is unknown; choose from \['reach', 'pick'\]"),
+        ({"task": "juggle"}, r"task='juggle' is unknown; choose from \['reach', 'pick', 'place'"),
+        ({"task": "lift_tray"}, r"task='lift_tray' .* choose from \['reach', 'pick', 'place'"),
+        ({"task": "pick", "arms": 2}, r"task='pick' .* choose from \['lift_tray', 'handover'"),
+        ({"arms": 3}, r"arms=3 is unknown; choose from \[1, 2\]"),
         ({"task": ["pick"]}, r"task=\['pick'\] is unknown"),
         ({"control": "torque"}, r"control='torque' is unknown; .*'ee_delta', 'ee_pose', 'joint'"),
         ({"control_hz": 40}, r"control_hz=40 is unknown; choose from \[20, 25, 30, 50, 60"),

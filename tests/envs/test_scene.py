@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import mujoco
@@ -11,6 +12,7 @@ import pytest
 
 from envs import scene
 from envs.errors import EnvError, ModelError
+from envs.panda_env import PicoPandaEnv
 from envs.robots import MODELS, ArmSpec, GripperSpec, load_spec
 from envs.scene import Mount, compose, compose_arm, load, model_sha256
 from kinematics import Side
@@ -177,14 +179,8 @@ def test_a_model_that_does_not_load_is_named(tmp_path: Path) -> None:
     assert issubclass(ModelError, EnvError)
 
 
-def test_a_misspelt_actuator_stops_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_misspelt_actuator_stops_the_start(robot_file: Callable[..., str]) -> None:
     """With the name and the names there are, instead of the last actuator."""
-    from dataclasses import replace
-
-    from envs import panda_env
-    from envs.panda_env import PicoPandaEnv
-
-    odd = replace(FRANKA_HAND, actuator="finger")
-    monkeypatch.setattr(panda_env, "Mount", lambda: Mount(gripper=odd))
-    with pytest.raises((KeyError, ValueError), match="right/hand/finger"):
-        PicoPandaEnv()
+    odd = robot_file("franka_hand", actuator="finger")
+    with pytest.raises(ModelError, match=r"no actuator \['finger'\]; it has \['fingers'\]"):
+        PicoPandaEnv(end_effector=odd)

@@ -13,6 +13,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 
+from envs import ENV_IDS
 from envs.panda_env import CONTROL_HZ, PicoPandaEnv
 from envs.tasks import TASKS
 from kinematics import Side
@@ -37,7 +38,7 @@ def test_the_wrappers_have_nothing_to_say(task: str) -> None:
     """``gym.make`` checks each of the first calls."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with gym.make("PicoPanda-v0", task=task, reward="dense") as env:
+        with gym.make(ENV_IDS[TASKS[task].n_arms], task=task, reward="dense") as env:
             obs, _ = env.reset(seed=1)
             for _ in range(3):
                 obs, reward, *_ = env.step(env.action_space.sample())
@@ -61,14 +62,45 @@ def _table(header: str) -> dict[str, list[str]]:
     return rows
 
 
-def test_the_table_of_actions(make: Make) -> None:
+@pytest.mark.parametrize("task", ["pick", "lift_tray"])
+def test_the_table_of_actions(make: Make, task: str) -> None:
     table = _table("control")
     assert set(table) == set(MODES)
     for control, (width, _) in table.items():
-        env = make(control=control)
-        assert env.action_space == spaces.Box(-1.0, 1.0, (int(width),), np.float32)
-        assert len(env.action_names) == int(width)
-        assert env.action_names[-1] == "robot0_gripper"
+        env, each = make(task=task, control=control), int(width)
+        n = TASKS[task].n_arms
+        assert env.action_space == spaces.Box(-1.0, 1.0, (n * each,), np.float32)
+        assert len(env.action_names) == n * each
+        for i in range(n):
+            own = env.action_names[i * each : (i + 1) * each]
+            assert all(name.startswith(f"robot{i}_") for name in own)
+            assert own[-1] == f"robot{i}_gripper"
+        assert len(set(env.action_names)) == n * each
+
+
+@pytest.mark.parametrize("control", MODES)
+def test_an_arms_part_of_the_action_moves_that_arm(make: Make, control: str) -> None:
+    """The right arm's comes first, in actions as in observations."""
+    for index, side in enumerate((Side.RIGHT, Side.LEFT)):
+        env = make(task="lift_tray", control=control)
+        before, _ = env.reset(seed=0)
+        action = env.encode({s: env.commanded(s) for s in env.sides})
+        part = np.split(action, 2)[index]
+        part[2] += 0.3
+        part[-1] = 0.0
+        for _ in range(10):
+            after, *_ = env.step(action)
+        other = 1 - index
+        moved, still = (
+            np.abs(after[f"robot{i}_joint_pos"] - before[f"robot{i}_joint_pos"]).max()
+            for i in (index, other)
+        )
+        assert moved > 0.01
+        assert still < 1e-4
+        assert after[f"robot{index}_gripper_qpos"] < 0.07
+        assert after[f"robot{other}_gripper_qpos"] > 0.0799
+        own, _ = env.arms[side].measure(env.data)
+        np.testing.assert_allclose(after[f"robot{index}_eef_pos"], own, atol=1e-7)
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -76,8 +108,10 @@ def test_the_table_of_observations(make: Make, task: str) -> None:
     table, env = _table("key"), make(task=task)
     space = env.observation_space
     assert isinstance(space, spaces.Dict)
-    assert set(table) == set(space)
-    for key, (shape, unit, _) in table.items():
+    arms = range(TASKS[task].n_arms)
+    rows = {key.format(i=i): row for key, row in table.items() for i in arms}
+    assert set(rows) == set(space)
+    for key, (shape, unit, _) in rows.items():
         box = space[key]
         assert isinstance(box, spaces.Box)
         assert box.dtype == np.float32

@@ -1,17 +1,13 @@
 """What an operator feels: tracking, jumps, pressing and letting go, in seconds of motion."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import mujoco
 import numpy as np
 import pytest
 
-from envs import panda_env
 from envs.arm import Clamp
 from envs.panda_env import PicoPandaEnv
-from envs.robots import ArmSpec, load_spec
-from envs.scene import Mount
 from kinematics import Side
 
 MODES = ("ee_delta", "ee_pose", "joint")
@@ -74,12 +70,11 @@ def test_every_mode_and_rate_follows(
 
 @pytest.mark.parametrize("control", MODES)
 def test_without_feed_forward_it_would_trail(
-    make: Make, follow: type, control: str, monkeypatch: pytest.MonkeyPatch
+    make: Make, follow: type, control: str, robot_file: Callable[..., str]
 ) -> None:
     """The servo's 0.1 s at 0.7 m/s: 66 mm. What the tests above are worth."""
-    slow = replace(load_spec(ArmSpec, "panda"), servo_time=0.0)
-    monkeypatch.setattr(panda_env, "Mount", lambda: Mount(arm=slow))
-    run = _sine(make(control=control, **LONG), follow, "y")
+    slow = robot_file("panda", servo_time=1e-9)
+    run = _sine(make(control=control, robot=slow, **LONG), follow, "y")
     assert np.percentile(run.error(), 95) > 0.040
 
 

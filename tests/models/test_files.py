@@ -9,17 +9,24 @@ import pytest
 
 NAMES = (
     "arena",
+    "bar",
     "bin",
     "cube",
     "desk_arm",
     "desk_gripper",
     "franka_hand",
+    "lidded_box",
+    "long_peg",
     "panda",
     "parallel_85",
+    "puck",
+    "sleeve",
     "table",
     "target",
+    "tray",
+    "zone",
 )
-JOINTED = ("cube", "desk_arm", "desk_gripper", "franka_hand", "panda", "parallel_85")
+JOINTED = tuple(name for name in NAMES if name not in ("arena", "bin", "table", "target", "zone"))
 OPTION = {
     "timestep": repr(1 / 600),
     "integrator": "implicitfast",
