@@ -139,13 +139,19 @@ class OpenLid(TwoArmTask):
             return []
         right, left = tools[Side.RIGHT], tools[Side.LEFT]
         if self.holds(data, Side.LEFT, self._box):
-            # Where the box stood: a hand that only stays where it is lets itself be pushed away.
-            back = left.position - np.array([*self._shift(data), 0.0])
-            hold = [go(left, back, closure=1.0, tolerance=0.01)]
+            hold = self._keep(data, left)
         else:
             quat = across(axis_of(data, self._box, 1), near=0.0)
             hold = grasp(left, self._handle(data), quat)
         return both([hold, self._open(data, right)], tools)
+
+    def _keep(self, data: mujoco.MjData, tool: EndEffectorTarget) -> list[Waypoint]:
+        """Hold the box; bring it back, once the lid is open and let go, if it was pushed away."""
+        pushed = np.hypot(*self._shift(data)) > _KEPT * self.shift
+        if not (pushed and self._angle(data) >= self.open_angle and self._off(data)):
+            return stay(tool, 1.0)
+        back = tool.position - np.array([*self._shift(data), 0.0])
+        return [go(tool, back, closure=1.0, tolerance=0.01)]
 
     def _open(self, data: mujoco.MjData, tool: EndEffectorTarget) -> list[Waypoint]:
         angle, held = self._angle(data), self.holds(data, Side.RIGHT, self._knob)
@@ -171,5 +177,7 @@ class OpenLid(TwoArmTask):
 
 _STRIDE = 0.35
 """rad that the hand goes ahead of the lid: the straight way is 3 mm off the arc."""
+_KEPT = 0.8
+"""Share of ``shift`` from which the box is brought back."""
 _SPARE = 0.10
 """rad past ``open_angle``, so that a lid that swings back a little is still open."""
