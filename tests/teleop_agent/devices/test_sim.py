@@ -323,6 +323,18 @@ def test_it_presses_b_once_and_rests(stage) -> None:
     np.testing.assert_allclose(positions[-1], positions[0], atol=0.03)
 
 
+def test_it_says_done_only_when_it_stays_done(stage) -> None:
+    acting = stage([waypoint(NEAR)]).finish()
+    for _ in range(5):  # done, not done, as at a boundary
+        acting.run(0.2)
+        acting.goals = [waypoint(FAR)]
+        acting.run(0.2)
+        acting.goals = []
+    assert not acting.right(lambda c: c.buttons).any()
+    acting.run(5.0)
+    assert acting.events() == [EpisodeEvent.GOOD]
+
+
 def test_a_short_word_that_the_episode_is_over_is_noticed(stage) -> None:
     acting = stage([waypoint(FAR)]).run(1.5)
     assert acting.device.episodes == 1
