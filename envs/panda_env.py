@@ -154,8 +154,8 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         self.control_mode = self._codec.mode.name
         self.ctrl = np.zeros((self.n_substeps, self.model.nu))
         self.action_space = spaces.Box(-1.0, 1.0, (self._codec.width,), np.float32)
-        self.observation_space = self._observation_space()
-        self._make_gauges()
+        self.observation_space = space = self._observation_space()
+        self._make_gauges(space)
         self._sha256: str | None = None
         mujoco.mj_resetDataKeyframe(self.model, self.data, self._home)
         self._settle()
@@ -183,9 +183,9 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         box("object", -wide, wide)
         return spaces.Dict(boxes)
 
-    def _make_gauges(self) -> None:
+    def _make_gauges(self, space: spaces.Dict) -> None:
         """Lay the entries of an observation side by side: converted at once, they cost least."""
-        sizes = {key: box.shape[0] for key, box in self.observation_space.spaces.items()}
+        sizes = {key: spaces.flatdim(box) for key, box in space.items()}
         ends = np.cumsum(list(sizes.values())).tolist()
         parts = {
             key: slice(end - n, end) for (key, n), end in zip(sizes.items(), ends, strict=True)
