@@ -28,7 +28,8 @@ from teleop_agent.frame import Button, OperatorFrame
 from teleop_agent.policy import PolicyStep
 
 TOOL_DOWN = (0.0, 1.0, 0.0, 0.0)
-STEP_NS = 20_000_000
+STEP_NS = 40_000_000
+"""25 Hz: half the work of 50, and later sights."""
 STILL = NoiseConfig((8.0, 12.0), (0.0, 0.0), 0.0, 0.0, 0.0, 0.003, 0.0)
 """A hand without tremor, measured exactly and received after 3 ms."""
 
@@ -48,7 +49,7 @@ class Stage:
     """Show a device waypoints, one after the other, and let tools follow its hands at once."""
 
     def __init__(self, session: Callable, device: SimDevice, goals: list[Waypoint], **env) -> None:
-        made = session(**env)
+        made = session(control_hz=10**9 // STEP_NS, **env)
         self.env, self.policy, self.device = made.env, made.policy, device
         self.goals = list(goals)
         self.now_ns = 5_000_000_000
@@ -263,7 +264,7 @@ def test_it_reaches_facing_any_way(stage, degrees: int) -> None:
     assert acting.device.clutches == 1
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_beliefs_may_be_wrong(stage, seed: int) -> None:
     sign = 1.0 if seed % 2 else -1.0
     mind = MindConfig(scale_error=0.1 * sign, facing_error=0.16)
