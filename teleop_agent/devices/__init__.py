@@ -36,7 +36,7 @@ def make_device(name: str, *, seed: int = 0, sim_config: "SimConfig | None" = No
 
         return SimDevice(seed=seed, config=sim_config)
     if name.startswith(_TRACE_PREFIX) and name != _TRACE_PREFIX:
-        from .trace import TraceDevice
+        from .trace_file import TraceDevice
 
         return TraceDevice(Path(name.removeprefix(_TRACE_PREFIX)).expanduser())
     raise UnknownDeviceError(f"no device is called {name!r}; choose one of {', '.join(DEVICES)}")

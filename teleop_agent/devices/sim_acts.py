@@ -38,6 +38,8 @@ class ActConfig:
     """Mean of the pause before a decision, exponentially distributed: people think."""
     release_s: float = 0.05
     """How long an open hand stays open before it squeezes again."""
+    assurance_s: float = 0.3
+    """For so long it must look done before a person says so."""
     press_s: float = 0.15
     """A tap on a button."""
     patience_s: float = 0.6

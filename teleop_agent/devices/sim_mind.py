@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+from collections.abc import Generator
 from dataclasses import dataclass
 
 import numpy as np
@@ -79,13 +80,27 @@ class SimMind:
 
     def _work(self) -> Act:
         """Do what the waypoints ask until none is left, then press B."""
-        actor = self._actor
-        while (view := actor.seen()).waypoints:
+        actor, done = self._actor, False
+        while not done:
             try:
-                yield from self._approach(view, view.waypoints[0])
+                view = actor.seen()
+                if view.waypoints:
+                    yield from self._approach(view, view.waypoints[0])
+                else:
+                    done = yield from self._make_sure()
             except LetGoError:
                 yield from actor.let_go()
         yield from actor.tap(Side.RIGHT, Button.SECONDARY)
+
+    def _make_sure(self) -> Generator[None, None, bool]:
+        """Return whether nothing is left to do for a moment: at a boundary it may come back."""
+        actor = self._actor
+        end_ns = actor.t_ns + round(actor.config.assurance_s * SECOND_NS)
+        while actor.t_ns < end_ns:
+            yield from actor.work_for(_GLANCE_S)
+            if actor.seen().waypoints:
+                return False
+        return True
 
     def _approach(self, view: SceneView, waypoint: Waypoint) -> Act:
         """Take the one next step towards a waypoint."""

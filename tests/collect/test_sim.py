@@ -11,7 +11,7 @@ from stream import simulated
 
 from episodes.reader import Episode, open_run
 from session.loop import Verdict
-from teleop_agent.devices.trace import TraceWriter
+from teleop_agent.devices.trace_file import TraceWriter
 
 Collect = Callable[..., Program]
 

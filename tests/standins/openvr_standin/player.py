@@ -12,7 +12,7 @@ import openvr
 
 from kinematics import Side
 from teleop_agent.clock import RealClock
-from teleop_agent.devices.trace import TraceWriter
+from teleop_agent.devices.trace_file import TraceWriter
 from teleop_agent.frame import Button, Controller, OperatorFrame, TrackedPose
 
 from .runtime import StandInRuntime

@@ -11,7 +11,7 @@ from openvr_standin import StandInRuntime, pose_matrix
 from kinematics import Side
 from teleop_agent.clock import Clock, RealClock, VirtualClock
 from teleop_agent.devices import Device, make_device
-from teleop_agent.devices.trace import TraceWriter
+from teleop_agent.devices.trace_file import TraceWriter
 from teleop_agent.errors import DeviceClosedError
 from teleop_agent.frame import Controller, OperatorFrame, TrackedPose
 

@@ -8,7 +8,7 @@ import pytest
 
 from teleop_agent.devices import make_device
 from teleop_agent.devices.openvr_device import OpenVRDevice
-from teleop_agent.devices.trace import TraceDevice
+from teleop_agent.devices.trace_file import TraceDevice
 from teleop_agent.errors import TraceError, UnknownDeviceError
 
 

@@ -9,7 +9,7 @@ from openvr_standin import Player, StandInRuntime, find_served, pose_matrix
 from watching import wait_for
 
 from kinematics import Side
-from teleop_agent.devices.trace import read_trace
+from teleop_agent.devices.trace_file import read_trace
 from teleop_agent.frame import Button, Controller, OperatorFrame, TrackedPose
 
 RECORD = """
@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from teleop_agent.clock import RealClock
 from teleop_agent.devices import make_device
-from teleop_agent.devices.trace import record_trace
+from teleop_agent.devices.trace_file import record_trace
 
 with make_device("openvr") as device:
     print("connected", flush=True)

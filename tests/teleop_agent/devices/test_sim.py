@@ -28,7 +28,8 @@ from teleop_agent.frame import Button, OperatorFrame
 from teleop_agent.policy import PolicyStep
 
 TOOL_DOWN = (0.0, 1.0, 0.0, 0.0)
-STEP_NS = 20_000_000
+STEP_NS = 40_000_000
+"""25 Hz: half the work of 50, and later sights."""
 STILL = NoiseConfig((8.0, 12.0), (0.0, 0.0), 0.0, 0.0, 0.0, 0.003, 0.0)
 """A hand without tremor, measured exactly and received after 3 ms."""
 
@@ -48,7 +49,7 @@ class Stage:
     """Show a device waypoints, one after the other, and let tools follow its hands at once."""
 
     def __init__(self, session: Callable, device: SimDevice, goals: list[Waypoint], **env) -> None:
-        made = session(**env)
+        made = session(control_hz=10**9 // STEP_NS, **env)
         self.env, self.policy, self.device = made.env, made.policy, device
         self.goals = list(goals)
         self.now_ns = 5_000_000_000
@@ -263,7 +264,7 @@ def test_it_reaches_facing_any_way(stage, degrees: int) -> None:
     assert acting.device.clutches == 1
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_beliefs_may_be_wrong(stage, seed: int) -> None:
     sign = 1.0 if seed % 2 else -1.0
     mind = MindConfig(scale_error=0.1 * sign, facing_error=0.16)
@@ -321,6 +322,18 @@ def test_it_presses_b_once_and_rests(stage) -> None:
     assert acting.right(lambda c: c.trigger)[-1] == 0.0
     positions = acting.positions()
     np.testing.assert_allclose(positions[-1], positions[0], atol=0.03)
+
+
+def test_it_says_done_only_when_it_stays_done(stage) -> None:
+    acting = stage([waypoint(NEAR)]).finish()
+    for _ in range(5):  # done, not done, as at a boundary
+        acting.run(0.2)
+        acting.goals = [waypoint(FAR)]
+        acting.run(0.2)
+        acting.goals = []
+    assert not acting.right(lambda c: c.buttons).any()
+    acting.run(5.0)
+    assert acting.events() == [EpisodeEvent.GOOD]
 
 
 def test_a_short_word_that_the_episode_is_over_is_noticed(stage) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kinematics import Side
 from teleop_agent.clock import VirtualClock
-from teleop_agent.devices.trace import TraceDevice, TraceWriter, read_trace, record_trace
+from teleop_agent.devices.trace_file import TraceDevice, TraceWriter, read_trace, record_trace
 from teleop_agent.devices.trace_format import decode_frame, encode_frame
 from teleop_agent.errors import DeviceClosedError, TraceError
 from teleop_agent.frame import Button, Controller, OperatorFrame, TrackedPose
