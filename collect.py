@@ -21,8 +21,11 @@ import gymnasium as gym
 import tyro
 
 import episodes
+from envs import ENV_IDS
 from envs.errors import EnvError, OptionError
+from envs.options import check_choice
 from envs.panda_env import PicoPandaEnv
+from envs.tasks import TASKS
 from envs.viewer import ViewerProcess
 from session.collector import Collector
 from session.loop import Session, SessionConfig, Verdict
@@ -53,7 +56,8 @@ class Options:
     """Collect demonstrations of a task into a folder."""
 
     task: str = "pick"
-    """What to do: see `python -m envs list`."""
+    """What to do: reach, pick, place, stack or push with one arm; lift_tray, handover, dual_peg or
+    open_lid with two."""
     device: str = "openvr"
     """openvr (a headset, through SteamVR), sim (the simulated operator) or trace:FILE."""
     episodes: Annotated[int, tyro.conf.arg(aliases=["-n"])] = 10
@@ -68,8 +72,8 @@ class Options:
     """Seed of the first episode's scene, counted up from there. Default: drawn."""
     operator: str = "anonymous"
     """A pseudonym, stored with every episode."""
-    scale: float = 0.6
-    """Metres of tool a metre of hand."""
+    scale: float | None = None
+    """Metres of tool a metre of hand. Default: what suits the arm's size."""
     filter: FilterName = "kalman"
     """How hand motion is smoothed."""
     time_limit: float | None = None
@@ -91,15 +95,17 @@ class UsageError(Exception):
     """Report an option that cannot be; the message says which and what can be."""
 
 
-def teleop_config(options: Options) -> TeleopConfig:
+def teleop_config(options: Options, env: PicoPandaEnv) -> TeleopConfig:
     """Return the agent's settings for the options."""
-    return TeleopConfig(filter=options.filter, clutch=ClutchConfig(scale=options.scale))
+    scale = env.motion_scale if options.scale is None else options.scale
+    return TeleopConfig(filter=options.filter, clutch=ClutchConfig(scale=scale))
 
 
 def make_env(options: Options) -> PicoPandaEnv:
-    """Make the environment that is recorded; collect alone ends episodes."""
+    """Make the environment that is recorded, with the task's arms; collect alone ends episodes."""
+    check_choice("task", options.task, TASKS)
     made = gym.make(
-        "PicoPanda-v0",
+        ENV_IDS[TASKS[options.task].n_arms],
         task=options.task,
         control=options.control,
         control_hz=options.control_hz,
@@ -174,7 +180,7 @@ def collect(options: Options, device: Device, env: PicoPandaEnv, stop: Stop) -> 
     connect(device, options.wait, stop)
     if stop.reason:
         return INTERRUPTED
-    config = teleop_config(options)
+    config = teleop_config(options, env)
     clock: Clock = RealClock() if device.realtime or options.realtime else VirtualClock()
     model = episodes.CompiledModel.of(env.model)
     device_name = options.device.partition(":")[0]
@@ -228,7 +234,7 @@ def main() -> int:
         seed = secrets.randbits(31) if options.seed is None else options.seed
         device = make_device(options.device, seed=seed)
         env = make_env(options)
-        teleop_config(options)
+        teleop_config(options, env)
     except (UsageError, UnknownDeviceError, OptionError, TeleopError) as error:
         print(f"error: {error}", file=sys.stderr)
         return USAGE
