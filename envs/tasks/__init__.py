@@ -1,8 +1,10 @@
 """One file a task, one line each in the table."""
 
 from .base import Task, TaskArm
+from .dual_peg import DualPeg
 from .handover import Handover
 from .lift_tray import LiftTray
+from .open_lid import OpenLid
 from .pick import Pick
 from .place import Place
 from .push import Push
@@ -17,6 +19,8 @@ TASKS: dict[str, type[Task]] = {
     "push": Push,
     "lift_tray": LiftTray,
     "handover": Handover,
+    "dual_peg": DualPeg,
+    "open_lid": OpenLid,
 }
 
 __all__ = ["TASKS", "Task", "TaskArm"]
