@@ -9,17 +9,39 @@ import pytest
 
 NAMES = (
     "arena",
+    "bar",
     "bin",
     "cube",
     "desk_arm",
     "desk_gripper",
     "franka_hand",
+    "lidded_box",
+    "long_peg",
     "panda",
     "parallel_85",
+    "puck",
+    "sleeve",
+    "small_cube",
     "table",
     "target",
+    "tray",
+    "zone",
 )
-JOINTED = ("cube", "desk_arm", "desk_gripper", "franka_hand", "panda", "parallel_85")
+JOINTED = (
+    "bar",
+    "cube",
+    "desk_arm",
+    "desk_gripper",
+    "franka_hand",
+    "lidded_box",
+    "long_peg",
+    "panda",
+    "parallel_85",
+    "puck",
+    "sleeve",
+    "small_cube",
+    "tray",
+)
 OPTION = {
     "timestep": repr(1 / 600),
     "integrator": "implicitfast",
