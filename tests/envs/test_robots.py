@@ -170,6 +170,13 @@ def test_names_that_the_model_lacks(user: Path, file: str, old: str, new: str, s
         compose(make_mounts(1, str(user / "desk_arm" / "robot.toml")))
 
 
+def test_another_option_is_refused(user: Path) -> None:
+    """Attaching would drop it in silence, and the arm would move otherwise than in its file."""
+    edit(user / "desk_arm" / "desk_arm.xml", r'integrator="implicitfast"', 'integrator="Euler"')
+    with pytest.raises(ModelError, match="integrator"):
+        compose(make_mounts(1, str(user / "desk_arm" / "robot.toml")))
+
+
 # --- a user's own arm ---
 
 
