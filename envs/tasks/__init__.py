@@ -9,6 +9,7 @@ from .pick import Pick
 from .place import Place
 from .push import Push
 from .reach import Reach
+from .sort import Sort
 from .stack import Stack
 
 TASKS: dict[str, type[Task]] = {
@@ -17,6 +18,7 @@ TASKS: dict[str, type[Task]] = {
     "place": Place,
     "stack": Stack,
     "push": Push,
+    "sort": Sort,
     "lift_tray": LiftTray,
     "handover": Handover,
     "dual_peg": DualPeg,

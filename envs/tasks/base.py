@@ -86,7 +86,9 @@ class Task(ABC):
     def guide(self, data: mujoco.MjData, tools: Mapping[Side, EndEffectorTarget]) -> list[Waypoint]:
         """Return what remains to be done from this state, next first; empty when done.
 
-        ``tools`` holds the measured tool poses and closures.
+        ``tools`` holds the measured tool poses and closures. With two arms the list holds the
+        waypoints of both sides and each hand does the first of its own; a hand that must wait for
+        the other finds its present pose there.
         """
 
     def update(self, data: mujoco.MjData, n_substeps: int) -> None:

@@ -19,6 +19,8 @@ TURN = 0.12
 CLEARANCE = 0.10
 """m; how far over its goal a tool comes from the side: fingers and a held object clear what lies
 around."""
+OPEN = 0.2
+"""Closure below which the fingers go past what they are to grasp."""
 TURN_LIMIT = 1.3
 """rad; yaw of the tool from home that is within the wrist's range everywhere on the table."""
 
@@ -75,6 +77,8 @@ def approach(
 def grasp(tool: EndEffectorTarget, position: Array, quat: Array) -> list[Waypoint]:
     """Come open from above and close."""
     way = approach(tool, position, quat, 0.0)
+    if way and tool.closure > OPEN:  # before coming down: closed, it would press on the object
+        way.insert(0, go(tool, tool.position, closure=0.0))
     return [*way, go(tool, position, quat, 1.0, 0.006)]
 
 

@@ -21,6 +21,7 @@ NAMES = (
     "parallel_85",
     "puck",
     "sleeve",
+    "small_cube",
     "table",
     "target",
     "tray",
