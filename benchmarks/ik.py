@@ -160,7 +160,7 @@ def minks(model: mujoco.MjModel) -> Tick:
     """Return ticks of mink from the start: the same limits, one daqp solve each."""
     configuration = mink.Configuration(model)
     posture = mink.PostureTask(model, cost=1e-3)  # costs are squared: 1e-6
-    configuration.update(PANDA.home)
+    configuration.update(np.array(PANDA.home))
     posture.set_target_from_configuration(configuration)
     configuration.update(START)
     frame = mink.FrameTask(SITE, "site", position_cost=1.0, orientation_cost=1.0, lm_damping=1e-3)

@@ -17,6 +17,8 @@ import gymnasium as gym
 import numpy as np
 import tyro
 
+from envs import ENV_IDS
+from envs.tasks import TASKS
 from session.loop import EpisodeEnd, Listener, Phase, Row, Session, SessionConfig
 from teleop_agent.clock import VirtualClock
 from teleop_agent.config import TeleopConfig
@@ -133,7 +135,7 @@ def run(options: Options, seed: int) -> Outcome:
     """Run one episode."""
     begin = time.process_time()
     env: Any = gym.make(
-        "envs:PicoPanda-v0",
+        ENV_IDS[TASKS[options.task].n_arms],
         task=options.task,
         control=options.control,
         control_hz=options.control_hz,

@@ -15,13 +15,14 @@ from rich.table import Table
 
 from kinematics import EndEffectorTarget
 
+from . import ENV_IDS
 from .actions import CONTROL_MODES
 from .errors import EnvError
+from .options import check_choice
 from .panda_env import CONTROL_HZ, REWARDS, PicoPandaEnv
 from .tasks import TASKS
 from .viewer import ViewerProcess
 
-ID = "PicoPanda-v0"
 _HAND_SPEED, _HAND_TURN = 0.4, 1.5
 """m/s and rad/s at which ``view --guide`` moves the tool: a calm hand's."""
 _PICTURES_HZ = 50
@@ -34,16 +35,24 @@ class List:
 
     def run(self, console: Console) -> int:
         """Print tables."""
-        console.print(f'gym.make("envs:{ID}", task=..., control=..., control_hz=...)\n')
-        tasks = _table("task", "what to do", "time limit", "object observation")
+        for n_arms, env_id in ENV_IDS.items():
+            arms = "one arm" if n_arms == 1 else f"{n_arms} arms"
+            console.print(f'{arms}: gym.make("envs:{env_id}", task=..., control=...)')
+        tasks = _table("task", "arms", "what to do", "time limit", "object observation")
         for name, task in TASKS.items():
             tasks.add_row(
-                name, task.instruction, f"{task.time_limit_s:g} s", ", ".join(task.object_names)
+                name,
+                str(task.n_arms),
+                task.instruction,
+                f"{task.time_limit_s:g} s",
+                ", ".join(task.object_names),
             )
         console.print(tasks)
         modes = _table("control", "action of one arm", "meaning")
-        for name, mode in CONTROL_MODES.items():
-            modes.add_row(name, f"({mode.width},) {' '.join(mode.labels)}", mode.description)
+        for name in CONTROL_MODES:
+            env = PicoPandaEnv(control=name)
+            labels = " ".join(label.removeprefix("robot0_") for label in env.action_names)
+            modes.add_row(name, f"{env.action_space.shape} {labels}", env.action_description)
         console.print(modes)
         console.print(f"control_hz: {', '.join(map(str, CONTROL_HZ))}")
         console.print(f"reward: {', '.join(REWARDS)}\n")
@@ -73,7 +82,7 @@ class View:
 
     def run(self, console: Console) -> int:
         """Show the task in real time until the window is closed."""
-        env = PicoPandaEnv(self.task, control_hz=_PICTURES_HZ)
+        env = PicoPandaEnv(self.task, arms=_arms_of(self.task), control_hz=_PICTURES_HZ)
         camera = None if self.camera is None else env.camera_name(self.camera)
         with ViewerProcess(env.model, camera=camera) as viewer:
             console.print(f"{env.task.instruction} Close the window to end.")
@@ -96,13 +105,19 @@ class View:
                 yield f"{self.task}, seed {seed}"
 
 
+def _arms_of(task: str) -> int:
+    check_choice("task", task, TASKS)
+    return TASKS[task].n_arms
+
+
 def _step(env: PicoPandaEnv, guided: bool) -> bool:
     """Run one step, on the guide's way or standing still; return whether the episode ended."""
     commands = {side: env.commanded(side) for side in env.sides}
     waypoints = env.guide() if guided else []
-    if waypoints:
-        target = waypoints[0].target
-        commands[target.side] = _on_the_way(commands[target.side], target, 1.0 / env.control_hz)
+    for side in env.sides:  # each hand does the first of its own
+        target = next((point.target for point in waypoints if point.target.side is side), None)
+        if target is not None:
+            commands[side] = _on_the_way(commands[side], target, 1.0 / env.control_hz)
     *_, terminated, truncated, _ = env.step(env.encode(commands))
     return terminated or truncated
 

@@ -16,6 +16,7 @@ from .things import FreeObject, pad_geoms, robot_geoms, scatter
 
 COLOURS = {"red": (0.80, 0.12, 0.10, 1.0), "blue": (0.15, 0.35, 0.75, 1.0)}
 CUBES = {f"{colour}_{i}": colour for colour in COLOURS for i in (1, 2)}
+CUBE_PROPS = tuple(Prop(name, "small_cube", COLOURS[colour]) for name, colour in CUBES.items())
 BINS = {colour: Prop(f"{colour}_bin", "bin", rgba) for colour, rgba in COLOURS.items()}
 
 
@@ -24,10 +25,7 @@ class Sort(Task):
 
     name = "sort"
     instruction = "Put the red cubes into the red bin and the blue cubes into the blue bin."
-    objects = (
-        *(Prop(name, "small_cube", COLOURS[colour]) for name, colour in CUBES.items()),
-        *BINS.values(),
-    )
+    objects = (*CUBE_PROPS, *BINS.values())
     time_limit_s = 120.0
     hold_s = 0.5
     object_names = (
@@ -49,10 +47,7 @@ class Sort(Task):
 
     def __init__(self, model: mujoco.MjModel, arms: Mapping[Side, TaskArm]) -> None:
         super().__init__(model, arms)
-        self._cubes = {
-            prop.name: FreeObject(model, prop.prefix + prop.file)
-            for prop in self.objects[: len(CUBES)]
-        }
+        self._cubes = {prop.name: FreeObject(model, prop.prefix + prop.file) for prop in CUBE_PROPS}
         self._bins = {colour: Bin(model, prop.prefix + "bin") for colour, prop in BINS.items()}
         self._site = arms[Side.RIGHT].site
         self._pads = pad_geoms(model, arms[Side.RIGHT])
