@@ -56,8 +56,7 @@ class Options:
     """Collect demonstrations of a task into a folder."""
 
     task: str = "pick"
-    """What to do: reach, pick, place, stack or push with one arm; lift_tray, handover, dual_peg or
-    open_lid with two."""
+    """What to do: see `python -m envs list`."""
     device: str = "openvr"
     """openvr (a headset, through SteamVR), sim (the simulated operator) or trace:FILE."""
     episodes: Annotated[int, tyro.conf.arg(aliases=["-n"])] = 10

@@ -62,6 +62,31 @@ def test_a_run_goes_on_where_it_ended(collect: Collect, out: Path) -> None:
     assert len(open_run(out)) == 3
 
 
+def test_two_arms_are_recorded_and_come_out_again(
+    collect: Collect, out: Path, tmp_path: Path
+) -> None:
+    """With the environment of the task's two arms; a hand for each side in every row."""
+    trace = tmp_path / "trace.jsonl"
+    record_sim(trace, seed=4)
+    program = collect(
+        *("--task", "lift_tray", "--device", f"trace:{trace}", "--no-viewer", "--seed", 4),
+        *("--episodes", 1, "--out", out),
+    )
+    program.ends_with(0)
+    (episode,) = open_run(out)
+    rows = len(episode.array("actions"))
+    assert episode.array("actions").shape == (rows, 14)
+    assert episode.array("sim/ctrl").shape[2] == 16
+    for index, side in enumerate(("right", "left")):
+        assert episode.array(f"obs/robot{index}_eef_pos").shape == (rows, 3)
+        assert episode.array(f"operator/{side}_pose").shape == (rows, 7)
+    for mode in ("ctrl", "action", "state"):
+        replayed = run_episodes_command("replay", episode.path, "--mode", mode)
+        assert replayed.returncode == 0, replayed.stdout + replayed.stderr
+    verified = run_episodes_command("verify", out)
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
 @pytest.mark.parametrize(("control", "control_hz"), [("ee_pose", 100), ("joint", 20)])
 def test_other_modes_and_rates(collect: Collect, out: Path, control: str, control_hz: int) -> None:
     options = ("--control", control, "--control-hz", control_hz, "--operator", "P-7", "-n", 1)
@@ -194,7 +219,7 @@ def test_a_full_disk_costs_no_finished_episode(collect: Collect, out: Path) -> N
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--task", "juggle"), ("juggle", "pick", "reach")),
+        (("--task", "juggle"), ("juggle", "pick", "reach", "lift_tray")),
         (("--device", "mouse"), ("mouse", "openvr", "sim", "trace:FILE")),
         (("--control", "torque"), ("torque", "ee_delta", "joint")),
         (("--control-hz", "33"), ("33", "50")),

@@ -19,8 +19,7 @@ from envs.tasks import TASKS
 from kinematics import Side
 
 MODES = ("ee_delta", "ee_pose", "joint")
-ONE_ARM = [name for name, task in TASKS.items() if task.n_arms == 1]
-ALL = list(product(ONE_ARM, MODES))
+ALL = list(product(TASKS, MODES))
 Make = Callable[..., PicoPandaEnv]
 
 
@@ -34,7 +33,7 @@ def test_the_checker_has_nothing_to_say(make: Make, task: str, control: str) -> 
         check_env(make(task=task, control=control), skip_render_check=True)
 
 
-@pytest.mark.parametrize("task", ONE_ARM)
+@pytest.mark.parametrize("task", TASKS)
 def test_the_wrappers_have_nothing_to_say(task: str) -> None:
     """``gym.make`` checks each of the first calls."""
     with warnings.catch_warnings():
@@ -104,7 +103,7 @@ def test_an_arms_part_of_the_action_moves_that_arm(make: Make, control: str) -> 
         np.testing.assert_allclose(after[f"robot{index}_eef_pos"], own, atol=1e-7)
 
 
-@pytest.mark.parametrize("task", ONE_ARM)
+@pytest.mark.parametrize("task", TASKS)
 def test_the_table_of_observations(make: Make, task: str) -> None:
     table, env = _table("key"), make(task=task)
     space = env.observation_space
@@ -122,7 +121,7 @@ def test_the_table_of_observations(make: Make, task: str) -> None:
         assert unit in ("m", "-", "rad", "rad/s", "m, -")
 
 
-@pytest.mark.parametrize("task", ONE_ARM)
+@pytest.mark.parametrize("task", TASKS)
 def test_every_task_says_what_it_is(make: Make, task: str) -> None:
     env = make(task=task)
     assert env.task.name == task

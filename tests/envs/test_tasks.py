@@ -1,6 +1,8 @@
 """What counts as success, what does not, and the way there."""
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import mujoco
 import numpy as np
@@ -138,6 +140,12 @@ def test_everything_begins_on_the_table(make: Make, task: str) -> None:
         for _ in range(120):
             mujoco.mj_step(env.model, env.data)
         assert np.abs(env.data.xpos[roots] - before).max() < 1e-3
+
+
+def test_the_readme_lists_every_task() -> None:
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (\d) \|", text, re.MULTILINE)
+    assert {name: int(arms) for name, arms in rows} == {n: t.n_arms for n, t in TASKS.items()}
 
 
 # --- pick: success and what only looks like it ---

@@ -7,7 +7,9 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 
+from envs import ENV_IDS
 from envs.panda_env import PicoPandaEnv
+from envs.tasks import TASKS
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 
@@ -21,7 +23,7 @@ def panda() -> Callable[..., PicoPandaEnv]:
         key = (task, control, control_hz)
         if key not in made:
             made[key] = gym.make(
-                "PicoPanda-v0",
+                ENV_IDS[TASKS[task].n_arms],
                 task=task,
                 control=control,
                 control_hz=control_hz,

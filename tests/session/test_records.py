@@ -232,6 +232,38 @@ def test_before_the_first_pose_there_is_none(panda: Callable[..., PicoPandaEnv])
     assert np.isnan(records[0].hands[Side.RIGHT].controller_quat).all()
 
 
+def test_each_hand_is_recorded_with_its_own_arm(panda: Callable[..., PicoPandaEnv]) -> None:
+    """Both engaged, moved apart: no side's number stands in the other's record."""
+    script = Script()
+    for side in Side:
+        script.engage(side)
+    script.move(0.5, (0.0, 0.1, 0.0), Side.RIGHT)
+    script.move(0.5, (0.0, -0.1, 0.0), Side.LEFT)
+    script.hold(0.2)
+    script.press(*B)
+    env = panda("lift_tray")
+    records = Recording(env, script).records
+    first, last = records[0], records[-1]
+    assert set(last.hands) == set(Side)
+    assert last.action.shape == (14,)
+    for side, rise in ((Side.RIGHT, 1.0), (Side.LEFT, -1.0)):
+        hand, arm = last.hands[side], env.arms[side]
+        assert hand.engaged
+        np.testing.assert_array_equal(hand.accepted_position, arm.position)
+        np.testing.assert_array_equal(hand.joint_target, arm.ik.q)
+        moved = hand.accepted_position[2] - first.hands[side].accepted_position[2]
+        assert moved * rise > 0.05, "0.1 m of hand at a scale of 0.6"
+        assert hand.controller_position is not None
+
+
+def test_the_info_names_both_arms(panda: Callable[..., PicoPandaEnv]) -> None:
+    env = panda("lift_tray")
+    info = episode_info(env, "sim", "P-1", TeleopConfig(), VirtualClock(), env.model_sha256)
+    assert info.sides == (Side.RIGHT, Side.LEFT)
+    assert len(info.action_names) == 14
+    assert info.env_args["env_name"] == "PicoDualPanda-v0"
+
+
 def test_the_flags_of_both_rooms_share_one_number() -> None:
     bits = list(CLAMP_FLAGS.values())
     assert len(set(bits)) == len(bits) == len(HandClamp) + len(EnvClamp)

@@ -7,7 +7,9 @@ import openvr
 from choreography import Script
 from openvr_standin import Player, StandInRuntime
 
+from envs import ENV_IDS
 from envs.panda_env import PicoPandaEnv
+from envs.tasks import TASKS
 from episodes.reader import Episode
 from kinematics import Side
 from session.loop import EpisodeEnd, Session
@@ -133,7 +135,8 @@ class Silence:
 
 def simulated(task: str, seed: int) -> tuple[EpisodeEnd, list[OperatorFrame]]:
     """Let the simulated operator do an episode; return how it ended and all its frames."""
-    made = gym.make("PicoPanda-v0", task=task, terminate_on_success=False, disable_env_checker=True)
+    name = ENV_IDS[TASKS[task].n_arms]
+    made = gym.make(name, task=task, terminate_on_success=False, disable_env_checker=True)
     env: PicoPandaEnv = made.unwrapped
     with Overheard(make_device("sim", seed=seed)) as device:
         session = Session(env, device, TeleopPolicy(env), VirtualClock(), Silence())
