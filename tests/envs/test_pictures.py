@@ -166,7 +166,7 @@ def test_view_without_a_display_is_an_error_in_words() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("view", "--task", "stack"), 1, "choose from ['reach', 'pick']"),
+        (("view", "--task", "juggle"), 1, "choose from ['reach', 'pick', 'place'"),
         (("view", "--camera", "top"), 1, "no camera 'top'; cameras: front, side"),
         (("view", "--speed", "3"), 2, "--speed"),
         ((), 2, "list"),

@@ -57,9 +57,12 @@ WAYS = [(task, seed) for task in TASKS for seed in SEEDS.get(task, range(1007, 1
 
 @pytest.mark.parametrize(("task", "seed"), WAYS)
 def test_the_guide_leads_to_success(make: Make, task: str, seed: int) -> None:
-    success, steps = _follow_guide(make(task=task), seed)
+    env = make(task=task)
+    success, steps = _follow_guide(env, seed)
     assert success
-    assert steps < 500, "10 s; measured 1 to 8"
+    assert env.guide() == [], "nothing remains to be done"
+    most = 1000 if task == "sort" else 500  # four things to carry instead of one
+    assert steps < most, "10 s; measured 1 to 8, and 14 of sorting"
 
 
 @pytest.mark.parametrize(("control", "control_hz"), [("ee_pose", 20), ("joint", 100)])
@@ -68,13 +71,6 @@ def test_the_guide_leads_to_success_in_every_mode(
     make: Make, control: str, control_hz: int, seed: int
 ) -> None:
     assert _follow_guide(make(control=control, control_hz=control_hz), seed)[0]
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_the_guide_is_empty_when_done(make: Make, task: str) -> None:
-    env = make(task=task)
-    assert _follow_guide(env, 1)[0]
-    assert env.guide() == []
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -104,19 +100,20 @@ def _roots(env: PicoPandaEnv) -> list[int]:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_everything_begins_where_the_arm_can_reach(make: Make, task: str) -> None:
-    """One arm: in the area in front of it. Two: as far from the nearer base as that area is."""
+    """One arm: in the area in front of it, but for bins that only receive. All: no farther off."""
     env = make(task=task)
     roots = _roots(env)
     bases = [env.workspace(side).T_world_base.translation for side in env.sides]
     assert roots
     for seed in range(200):
         env.reset(seed=seed)
-        for x, y, _ in env.data.xpos[roots]:
-            if len(bases) == 1:
+        for body in roots:
+            x, y, _ = env.data.xpos[body]
+            assert 0.35 <= min(np.hypot(x - base[0], y - base[1]) for base in bases) <= 0.70
+            receives = task == "sort" and env.model.body_mocapid[body] >= 0
+            if len(bases) == 1 and not receives:
                 assert 0.35 <= x <= 0.65
                 assert -0.25 <= y <= 0.25
-            else:
-                assert 0.35 <= min(np.hypot(x - base[0], y - base[1]) for base in bases) <= 0.70
         assert not env.task.condition(env.data)
         assert not env.task.success(env.data)
         assert env.task.shaped_reward(env.data) < 0.9
