@@ -23,7 +23,7 @@ from session.loop import EpisodeEnd, Listener, Phase, Row, Session, SessionConfi
 from teleop_agent.clock import VirtualClock
 from teleop_agent.config import TeleopConfig
 from teleop_agent.devices.sim import SimConfig, SimDevice
-from teleop_agent.devices.sim_faults import FaultKind
+from teleop_agent.devices.sim.faults import FaultKind
 from teleop_agent.frame import OperatorFrame
 from teleop_agent.policy import PolicyStep, TeleopPolicy
 

@@ -17,12 +17,12 @@ from kinematics.frames import facing_yaw, quat_wxyz, rotation
 from teleop_agent.buttons import EpisodeEvent
 from teleop_agent.devices import SceneView
 from teleop_agent.devices.sim import SimConfig, SimDevice
-from teleop_agent.devices.sim_acts import ActConfig
-from teleop_agent.devices.sim_body import BodyConfig
-from teleop_agent.devices.sim_faults import Fault, FaultConfig, FaultKind
-from teleop_agent.devices.sim_hand import HandConfig
-from teleop_agent.devices.sim_mind import MindConfig
-from teleop_agent.devices.sim_noise import NoiseConfig
+from teleop_agent.devices.sim.acts import ActConfig
+from teleop_agent.devices.sim.body import BodyConfig
+from teleop_agent.devices.sim.faults import Fault, FaultConfig, FaultKind
+from teleop_agent.devices.sim.hand import HandConfig
+from teleop_agent.devices.sim.mind import MindConfig
+from teleop_agent.devices.sim.noise import NoiseConfig
 from teleop_agent.errors import TeleopError
 from teleop_agent.frame import Button, OperatorFrame
 from teleop_agent.policy import PolicyStep
@@ -231,7 +231,9 @@ def test_the_head_looks_where_the_body_faces(stage) -> None:
 
 def test_it_knows_no_task() -> None:
     folder = Path(sim_module.__file__).parent
-    for path in folder.glob("sim*.py"):
+    files = sorted(folder.glob("*.py"))
+    assert len(files) > 5
+    for path in files:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.level == 0:
                 assert node.module is not None

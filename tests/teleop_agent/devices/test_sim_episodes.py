@@ -11,9 +11,9 @@ import pytest
 from session.loop import EpisodeEnd, Listener, Row, Session, SessionConfig
 from teleop_agent.clock import VirtualClock
 from teleop_agent.devices.sim import SimConfig, SimDevice
-from teleop_agent.devices.sim_body import BodyConfig
-from teleop_agent.devices.sim_faults import FaultConfig, FaultKind
-from teleop_agent.devices.sim_mind import MindConfig
+from teleop_agent.devices.sim.body import BodyConfig
+from teleop_agent.devices.sim.faults import FaultConfig, FaultKind
+from teleop_agent.devices.sim.mind import MindConfig
 from teleop_agent.policy import TeleopPolicy
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from kinematics.frames import Array
 
-from ..turns import turn_exp
+from ...turns import turn_exp
 
 SECOND_NS = 1_000_000_000
 PEAK = 1.875

@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from .base import SceneView
+from ..base import SceneView
 
 
 class Sight:

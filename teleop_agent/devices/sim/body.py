@@ -8,9 +8,9 @@ import numpy as np
 from kinematics import Side
 from kinematics.frames import Array, world_from_tracking
 
-from ..errors import TeleopError
-from ..turns import turn_exp
-from .sim_stroke import SECOND_NS, HandPose
+from ...errors import TeleopError
+from ...turns import turn_exp
+from .stroke import SECOND_NS, HandPose
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ import numpy as np
 
 from kinematics.frames import Array
 
-from ..errors import TeleopError
-from .sim_stroke import SECOND_NS, HandPose
+from ...errors import TeleopError
+from .stroke import SECOND_NS, HandPose
 
 
 @dataclass(frozen=True, slots=True)

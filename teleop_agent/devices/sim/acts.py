@@ -8,13 +8,13 @@ import numpy as np
 from kinematics import Side
 from kinematics.frames import Array
 
-from ..errors import TeleopError
-from ..frame import Button
-from ..turns import norm
-from .base import SceneView
-from .sim_hand import SimHand
-from .sim_sight import Sight
-from .sim_stroke import SECOND_NS
+from ...errors import TeleopError
+from ...frame import Button
+from ...turns import norm
+from ..base import SceneView
+from .hand import SimHand
+from .sight import Sight
+from .stroke import SECOND_NS
 
 Act = Iterator[None]
 """A course of action: yields whenever it waits for the next sample."""

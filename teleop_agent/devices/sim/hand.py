@@ -7,10 +7,10 @@ import numpy as np
 
 from kinematics.frames import Array
 
-from ..errors import TeleopError
-from ..frame import Button
-from ..turns import norm, shortened, turn_log
-from .sim_stroke import PEAK, HandPose, Ramp, Stroke
+from ...errors import TeleopError
+from ...frame import Button
+from ...turns import norm, shortened, turn_log
+from .stroke import PEAK, HandPose, Ramp, Stroke
 
 
 @dataclass(frozen=True, slots=True)

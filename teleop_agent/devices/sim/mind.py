@@ -10,12 +10,12 @@ import numpy as np
 from kinematics import Side, Waypoint
 from kinematics.frames import Array, world_from_tracking
 
-from ..errors import TeleopError
-from ..frame import Button
-from ..turns import norm, turn_log, turn_matrix
-from .base import SceneView
-from .sim_acts import Act, Actor, EpisodeOverError, LetGoError
-from .sim_stroke import SECOND_NS
+from ...errors import TeleopError
+from ...frame import Button
+from ...turns import norm, turn_log, turn_matrix
+from ..base import SceneView
+from .acts import Act, Actor, EpisodeOverError, LetGoError
+from .stroke import SECOND_NS
 
 
 @dataclass(frozen=True, slots=True)

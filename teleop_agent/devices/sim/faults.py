@@ -9,9 +9,9 @@ import numpy as np
 from kinematics import Side
 from kinematics.frames import Array
 
-from ..errors import TeleopError
-from ..frame import TrackedPose
-from .sim_stroke import SECOND_NS
+from ...errors import TeleopError
+from ...frame import TrackedPose
+from .stroke import SECOND_NS
 
 
 class FaultKind(StrEnum):

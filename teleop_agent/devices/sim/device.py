@@ -8,16 +8,16 @@ import numpy as np
 
 from kinematics import Side
 
-from ..errors import DeviceClosedError, TeleopError
-from ..frame import Controller, OperatorFrame, TrackedPose
-from .base import Device, SceneView
-from .sim_acts import ActConfig, Actor
-from .sim_body import BodyConfig, SimBody
-from .sim_faults import FaultConfig, FaultInjector
-from .sim_hand import HandConfig, SimHand
-from .sim_mind import MindConfig, SimMind
-from .sim_noise import NoiseConfig, Tracker, Transport, Tremor
-from .sim_stroke import SECOND_NS
+from ...errors import DeviceClosedError, TeleopError
+from ...frame import Controller, OperatorFrame, TrackedPose
+from ..base import Device, SceneView
+from .acts import ActConfig, Actor
+from .body import BodyConfig, SimBody
+from .faults import FaultConfig, FaultInjector
+from .hand import HandConfig, SimHand
+from .mind import MindConfig, SimMind
+from .noise import NoiseConfig, Tracker, Transport, Tremor
+from .stroke import SECOND_NS
 
 
 @dataclass(frozen=True, slots=True)
