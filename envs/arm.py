@@ -246,6 +246,8 @@ class ArmController:
             speed.angular * period + self.leash.measured_rad,
             Clamp.LEASH,
         )
+        if self.clamps & Clamp.LEASH:  # an arm that is pushed may be outside
+            self._keep_inside()
 
     def _stay_in_reach(self, tick: IKTick) -> None:
         """Draw the accepted target back to what the IK reached, so that it never winds up."""
