@@ -368,6 +368,7 @@ class Hands:
 
     def __init__(self, env: PicoPandaEnv, seed: int) -> None:
         """Begin an episode."""
+        self.steps = 0
         self.env, self.closure = env, dict.fromkeys(env.sides, 0.0)
         self.reached: set[str] = set()
         """Subtasks that have come about."""
@@ -397,9 +398,11 @@ class Hands:
             commands[side] = self._toward(side, goal)
         _, reward, terminated, truncated, info = env.step(env.encode(commands))
         assert 0.0 <= reward < 1.0 or (reward == 1.0 and info["success"])
-        done = env.task.subtasks(env.data)
-        assert tuple(done) == env.task.subtask_names
-        self.reached |= {name for name, is_done in done.items() if is_done}
+        self.steps += 1
+        if self.steps % 3 == 0 or info["success"]:
+            done = env.task.subtasks(env.data)
+            assert tuple(done) == env.task.subtask_names
+            self.reached |= {name for name, is_done in done.items() if is_done}
         return info["success"], terminated or truncated
 
 
