@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import mujoco
 import numpy as np
+import numpy.typing as npt
 from scipy.spatial.transform import RigidTransform
 
 from kinematics import Side
@@ -21,6 +22,13 @@ MAX_TRIES = 1000
 """Draws before a reset gives up; four cubes need some ten."""
 
 
+def touching(data: mujoco.MjData, mine: npt.NDArray[np.bool_]) -> set[int]:
+    """Return the geoms that touch one of ``mine`` (ngeom,), those left out."""
+    pairs = data.contact.geom
+    own = mine[pairs]
+    return set(pairs[own[:, ::-1] & ~own].tolist())
+
+
 class FreeObject:
     """Address one free body, made of boxes, by its name in the model."""
 
@@ -32,6 +40,7 @@ class FreeObject:
         geoms = np.flatnonzero(model.geom_bodyid == self.body)
         self.geoms = [int(geom) for geom in geoms if model.geom_contype[geom]]
         self._own = np.array(self.geoms)
+        self._mine = model.geom_bodyid == self.body
 
     def position(self, data: mujoco.MjData) -> Array:
         """Return the body's position (3,) [m] in world, a view."""
@@ -63,12 +72,7 @@ class FreeObject:
 
     def touching(self, data: mujoco.MjData) -> set[int]:
         """Return the other geoms that touch it."""
-        pairs = data.contact.geom
-        if len(self.geoms) == 1:
-            touched = pairs[(pairs == self.geoms[0]).any(axis=1)]
-        else:
-            touched = pairs[np.isin(pairs, self._own).any(axis=1)]
-        return set(touched.ravel().tolist()).difference(self.geoms)
+        return touching(data, self._mine)
 
     def observe(self, data: mujoco.MjData, site: int, out: Array) -> None:
         """Write its pose (w >= 0) and its offset from a site (10,) [m], world."""

@@ -14,7 +14,7 @@ from kinematics.names import joint_addresses, named_id
 
 from .base import Task, TaskArm
 from .moves import go
-from .things import FreeObject, pad_geoms
+from .things import FreeObject, pad_geoms, touching
 
 FIRM = 8.0
 """N a pad; with less the squeeze has only begun: these objects get 16 N or more."""
@@ -44,12 +44,12 @@ class Part:
 
     def __init__(self, model: mujoco.MjModel, body: str) -> None:
         self.body = named_id(model, mujoco.mjtObj.mjOBJ_BODY, body)
-        self.geoms = np.flatnonzero(model.geom_bodyid == self.body).tolist()
+        self._mine = model.geom_bodyid == self.body
+        self.geoms = np.flatnonzero(self._mine).tolist()
 
     def touching(self, data: mujoco.MjData) -> set[int]:
         """Return the other geoms that touch it."""
-        pairs = data.contact.geom
-        return set(pairs[np.isin(pairs, self.geoms).any(axis=1)].ravel().tolist()) - {*self.geoms}
+        return touching(data, self._mine)
 
 
 class TwoArmTask(Task):
