@@ -147,8 +147,9 @@ def every_fault() -> Script:
     fault(script, "swap", swap, keep, DOWN)
     script.press(*B)
     script.mark("second")
+    script.hold(1.5)  # the first episode is being saved: a busy computer takes its time
     script.engage()
-    script.move(1.5, UP)
+    script.move(2.0, UP)
     script.mark("quit")
     script.hold(0.5)
     return script
