@@ -137,6 +137,7 @@ class Waypoint:
     """Name the next pose that solves a task: a target and how closely to meet it.
 
     Waypoints say what to do, not how a hand moves; the simulated operator turns them into motion.
+    The tool goes to the pose first, then the gripper moves: ask for another closure only there.
     """
 
     target: EndEffectorTarget
