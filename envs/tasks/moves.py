@@ -21,6 +21,8 @@ CLEARANCE = 0.10
 around."""
 OPEN = 0.2
 """Closure below which the fingers go past what they are to grasp."""
+CLOSED = 0.9
+"""Closure above which the fingers are a fist to push with."""
 TURN_LIMIT = 1.3
 """rad; yaw of the tool from home that is within the wrist's range everywhere on the table."""
 
@@ -114,12 +116,19 @@ def tool_down(
 
     The nearest to the tool's own among those within ``limit`` of home; else the nearest to home.
     """
+    yaw = wrap(yaws[best_yaw(tool, yaws, limit)])
+    return quat_wxyz(Rotation.from_euler("z", yaw) * Rotation.from_euler("x", np.pi))
+
+
+def best_yaw(tool: EndEffectorTarget, yaws: Sequence[float], limit: float = TURN_LIMIT) -> int:
+    """Return which of ``yaws`` [rad] suits the tool best, as ``tool_down`` chooses."""
     heading = rotation(tool.quat_wxyz).apply([1.0, 0.0, 0.0])
     own = float(np.arctan2(heading[1], heading[0]))
-    turns = [float(wrap(yaw)) for yaw in yaws]
-    within = [yaw for yaw in turns if abs(yaw) <= limit]
-    yaw = min(within, key=lambda yaw: abs(wrap(yaw - own))) if within else min(turns, key=abs)
-    return quat_wxyz(Rotation.from_euler("z", yaw) * Rotation.from_euler("x", np.pi))
+    turns = [abs(wrap(yaw)) for yaw in yaws]
+    within = [index for index, turn in enumerate(turns) if turn <= limit]
+    if within:
+        return min(within, key=lambda index: abs(wrap(yaws[index] - own)))
+    return turns.index(min(turns))
 
 
 def wrap(angle: float) -> float:

@@ -10,7 +10,7 @@ from kinematics.frames import Array, rotation
 
 from ..scene import OBJECT
 from .base import Task, TaskArm
-from .moves import SLACK, TURN, approach, go, rise, tool_down, turn_between
+from .moves import CLOSED, SLACK, TURN, approach, go, rise, tool_down, turn_between
 from .things import Fixture, FreeObject, robot_geoms, scatter
 
 CARRIED = 1
@@ -116,6 +116,8 @@ class Push(Task):
         if self.success(data):
             return []
         tool = tools[Side.RIGHT]
+        if tool.closure < CLOSED:
+            return [go(tool, tool.position, closure=1.0)]
         offset = self._offset(data)
         if data.userdata[CARRIED]:  # out of the zone first, toward the middle of the table
             middle = 0.5 * (self.lower + self.upper) - self._puck.position(data)[:2]
