@@ -109,9 +109,7 @@ def flat_axes(quat: Array) -> list[float]:
     return [yaw + quarter * np.pi / 2 for quarter in range(4)]
 
 
-def tool_down(
-    tool: EndEffectorTarget, yaws: Sequence[float], limit: float = TURN_LIMIT
-) -> Array:
+def tool_down(tool: EndEffectorTarget, yaws: Sequence[float], limit: float = TURN_LIMIT) -> Array:
     """Return the wxyz of the tool pointing down, its x at one of ``yaws`` [rad] in world.
 
     The nearest to the tool's own among those within ``limit`` of home; else the nearest to home.

@@ -4,16 +4,16 @@ from collections.abc import Mapping
 
 import mujoco
 import numpy as np
-from scipy.spatial.transform import RigidTransform, Rotation
+from scipy.spatial.transform import RigidTransform
 
 from kinematics import EndEffectorTarget, Side, Waypoint
-from kinematics.frames import Array, quat_wxyz
+from kinematics.frames import Array, pose, quat_wxyz
 from kinematics.names import named_id
 
 from ..scene import OBJECT
 from .base import Task, TaskArm
 from .moves import best_yaw, flat_axes, go, grasp, release, retreat, rise, tool_down
-from .things import Fixture, FreeObject, pad_geoms, robot_geoms, scatter
+from .things import Fixture, FreeObject, pad_geoms, robot_geoms, scatter, yaw_quat
 
 
 class Peg(Task):
@@ -142,12 +142,9 @@ class Peg(Task):
     def _goal(self, data: mujoco.MjData, tool: EndEffectorTarget) -> RigidTransform:
         """Return the tool's pose that puts the held peg into the hole, at the best quarter turn."""
         T_peg_tool = self._peg.pose(data).inv() * tool.T_world_ee
-        T_world_hole = self._socket.pose(data) * RigidTransform.from_translation(
-            [0.0, 0.0, self._top - self.goal_depth]
-        )
-        quarters = RigidTransform.from_rotation(
-            Rotation.from_euler("z", np.arange(4)[:, None] * np.pi / 2)
-        )
-        goals = [T_world_hole * quarter * T_peg_tool for quarter in quarters]
-        headings = [goal.rotation.apply([1.0, 0.0, 0.0]) for goal in goals]
-        return goals[best_yaw(tool, [float(np.arctan2(h[1], h[0])) for h in headings])]
+        heading = T_peg_tool.rotation.apply([1.0, 0.0, 0.0])
+        of_tool = float(np.arctan2(heading[1], heading[0]))
+        yaws = flat_axes(self._socket.quat(data))
+        yaw = yaws[best_yaw(tool, [yaw + of_tool for yaw in yaws])]
+        end = self._socket.world(data, (0.0, 0.0, self._top - self.goal_depth))
+        return pose(end, yaw_quat(yaw)) * T_peg_tool
