@@ -491,7 +491,7 @@ NOT_DONE: dict[str, dict[str, Callable[[PicoPandaEnv], None]]] = {
         "left hand off": partial(_open, LEFT),
         "right hand closed": partial(_close, RIGHT),
         "box dragged away": partial(_user, START, 0.04),
-        "box tilted": partial(_tilt, "lidded_box_joint", 7.0, 0),
+        "box tilted": partial(_tilt, "lidded_box_joint", 12.0, 1),
     },
 }
 
