@@ -192,8 +192,8 @@ class Drawer(Task):
 
     def _square(self, data: mujoco.MjData, tool: EndEffectorTarget) -> Array:
         """Return the tool's wxyz with the fingers left and right of the handle."""
-        (ahead,) = self._cabinet.pose(data).rotation.apply([[1.0, 0.0, 0.0]])
-        yaw = float(np.arctan2(ahead[1], ahead[0]))
+        w, _, _, z = self._cabinet.quat(data).tolist()
+        yaw = 2.0 * float(np.arctan2(z, w))
         return tool_down(tool, [yaw, yaw + np.pi])
 
     def _handle(self, data: mujoco.MjData, setback: float = 0.0) -> Array:

@@ -6,7 +6,7 @@ import mujoco
 import numpy as np
 
 from kinematics import EndEffectorTarget, Side, Waypoint
-from kinematics.frames import Array, rotation
+from kinematics.frames import Array
 
 from ..scene import OBJECT
 from .base import Task, TaskArm
@@ -139,8 +139,9 @@ class Push(Task):
     ) -> tuple[float, list[Waypoint]]:
         """Return how far to push along one of the puck's axes [m], and the way to do it."""
         puck = self._puck
-        along = rotation(puck.quat(data)).as_matrix()[:2, axis]
-        ahead = np.append(along / np.hypot(*along), 0.0)
+        along = np.zeros(3)
+        mujoco.mju_rotVecQuat(along, np.eye(3)[axis], puck.quat(data))
+        ahead = along * (1.0, 1.0, 0.0) / max(float(np.hypot(*along[:2])), 1e-6)
         left = float(ahead[:2] @ offset)
         if left < 0.0:
             left, ahead = -left, -ahead
