@@ -112,13 +112,16 @@ class Drawer(Task):
         """Return a point of the drawer's frame in world, (3,) [m]."""
         return self._cabinet.world(data, (x - self.opening(data), y, z))
 
-    def _inside(self, data: mujoco.MjData) -> bool:
-        """Return whether the cube's centre is between the drawer's walls and under their rim."""
+    def _inside(self, data: mujoco.MjData, above: float = 0.0) -> bool:
+        """Return whether the cube's centre is between the drawer's walls and under their rim.
+
+        ``above`` [m]: at most so far above the rim.
+        """
         model = self.model
         x, y, z = self._local(data, self._cube.position(data)).tolist()
         left, back = model.geom_pos[self._left], model.geom_pos[self._back]
         rim = left[2] + model.geom_size[self._left, 2]
-        return bool(0.0 < x < back[0] and abs(y) < left[1] and 0.0 < z < rim)
+        return bool(0.0 < x < back[0] and abs(y) < left[1] and 0.0 < z < rim + above)
 
     def condition(self, data: mujoco.MjData) -> bool:
         """Return whether the cube lies still in the closed drawer, and the robot lets it be."""
@@ -167,12 +170,12 @@ class Drawer(Task):
         wide = self.opening(data) >= self.opened
         if self._pads <= self._cube.touching(data):
             return self._bring(data, tool) if wide else self._lay_aside(data, tool)
-        if self._inside(data):
+        if self._inside(data, 0.03):  # falling into it, too: not to be caught again
             return self._close(data, tool)
         if not wide and not self._in_the_way(data):
             return self._open(data, tool)
         if self._post in self._touched(data):
-            return [go(tool, tool.position, closure=0.0), rise(tool, 0.16, 0.0)]
+            return retreat(tool, 0.16)
         quat = tool_down(tool, flat_axes(self._cube.quat(data)))
         return [*grasp(tool, self._cube.position(data), quat), rise(tool, 0.16, 1.0)]
 

@@ -98,8 +98,9 @@ def release(
 
 
 def retreat(tool: EndEffectorTarget, height: float) -> list[Waypoint]:
-    """Open and go up."""
-    return [go(tool, tool.position, closure=0.0), rise(tool, height, 0.0)]
+    """Open, then go up."""
+    up = rise(tool, height, 0.0)
+    return [up] if tool.closure < OPEN else [go(tool, tool.position, closure=0.0), up]
 
 
 def flat_axes(quat: Array) -> list[float]:
