@@ -16,7 +16,6 @@ class Bin(Fixture):
         super().__init__(model, body)
         prefix = body.removesuffix("bin")
         geom = mujoco.mjtObj.mjOBJ_GEOM
-        self._floor = named_id(model, geom, prefix + "bin_floor")
         self._wall = named_id(model, geom, prefix + "bin_front")
 
     @property
@@ -39,9 +38,11 @@ class Bin(Fixture):
         inside = max(abs(local[0]), abs(local[1])) < self.half_width
         return bool(inside and 0.0 < local[2] < self.rim)
 
-    def supports(self, data: mujoco.MjData, thing: FreeObject) -> bool:
-        """Return whether the object touches the bin's floor."""
-        return self._floor in thing.touching(data)
+    def catches(self, data: mujoco.MjData, thing: FreeObject) -> bool:
+        """Return whether the object is in the bin or, let go now, falls into it."""
+        local = self.local(data, thing.position(data))
+        inside = max(abs(local[0]), abs(local[1])) < self.half_width - 0.01
+        return bool(inside and 0.0 < local[2] < self.rim + 0.03)
 
     def drop_point(self, data: mujoco.MjData, slot: float = 0.0) -> Array:
         """Return where an object's centre should be let go, (3,) [m], world.

@@ -95,7 +95,8 @@ class LiftTray(TwoArmTask):
             if self.holds(data, side, self._tray):
                 ways.append(stay(tool, 1.0))
             else:
-                quat = across(axis_of(data, self._tray, 1), near=0.0)
+                # A quarter turn to the left: in the middle of the wrist's range on either side.
+                quat = across(axis_of(data, self._tray, 0), near=np.pi / 2)
                 ways.append(grasp(tool, self._handle(data, side), quat))
         return both(ways, tools)
 
@@ -109,7 +110,7 @@ class LiftTray(TwoArmTask):
         return carry(tool, pose_of(data, self._tray), goal, 0.015, 0.1)
 
 
-_STRIDE = 0.06
-"""m that a hand may rise above the lower handle: 0.42 m apart they tilt the tray by 8 degrees."""
+_STRIDE = 0.04
+"""m that a hand may rise above the lower handle: 0.42 m apart they tilt the tray by 6 degrees."""
 _SPARE = 0.05
 """m above the height asked for, so that a hand that stops short has done enough."""

@@ -4,13 +4,14 @@ A guide looks at the state alone. Each function here therefore returns what rema
 next first, and nothing once the tool has arrived; whatever goes wrong, the next look begins anew.
 """
 
+import math
 from collections.abc import Sequence
 
+import mujoco
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from kinematics import EndEffectorTarget, Waypoint
-from kinematics.frames import Array, quat_wxyz, rotation
+from kinematics.frames import Array
 
 SLACK = 4 / 3
 """How much farther than its tolerance a tool that has arrived may be: no dithering at the edge."""
@@ -21,6 +22,8 @@ CLEARANCE = 0.10
 around."""
 OPEN = 0.2
 """Closure below which the fingers go past what they are to grasp."""
+CLOSED = 0.9
+"""Closure above which the fingers are a fist to push with."""
 TURN_LIMIT = 1.3
 """rad; yaw of the tool from home that is within the wrist's range everywhere on the table."""
 
@@ -95,16 +98,18 @@ def release(
 
 
 def retreat(tool: EndEffectorTarget, height: float) -> list[Waypoint]:
-    """Open and go up."""
-    return [go(tool, tool.position, closure=0.0), rise(tool, height, 0.0)]
+    """Open, then go up."""
+    up = rise(tool, height, 0.0)
+    return [up] if tool.closure < OPEN else [go(tool, tool.position, closure=0.0), up]
 
 
 def flat_axes(quat: Array) -> list[float]:
     """Return the yaws [rad] of a box's axes that lie flattest, a quarter turn apart."""
-    R = rotation(quat).as_matrix()
-    flat = R[:2, int(np.argmax(np.abs(R[:2]).sum(axis=0)))]
-    yaw = float(np.arctan2(flat[1], flat[0]))
-    return [yaw + quarter * np.pi / 2 for quarter in range(4)]
+    matrix = np.zeros(9)
+    mujoco.mju_quat2Mat(matrix, quat)
+    axes = matrix.reshape(3, 3)[:2].T.tolist()
+    x, y = max(axes, key=lambda axis: math.hypot(*axis))
+    return [math.atan2(y, x) + quarter * math.pi / 2 for quarter in range(4)]
 
 
 def tool_down(tool: EndEffectorTarget, yaws: Sequence[float], limit: float = TURN_LIMIT) -> Array:
@@ -112,22 +117,32 @@ def tool_down(tool: EndEffectorTarget, yaws: Sequence[float], limit: float = TUR
 
     The nearest to the tool's own among those within ``limit`` of home; else the nearest to home.
     """
-    heading = rotation(tool.quat_wxyz).apply([1.0, 0.0, 0.0])
-    own = float(np.arctan2(heading[1], heading[0]))
-    turns = [float(wrap(yaw)) for yaw in yaws]
-    within = [yaw for yaw in turns if abs(yaw) <= limit]
-    yaw = min(within, key=lambda yaw: abs(wrap(yaw - own))) if within else min(turns, key=abs)
-    return quat_wxyz(Rotation.from_euler("z", yaw) * Rotation.from_euler("x", np.pi))
+    half = wrap(yaws[best_yaw(tool, yaws, limit)]) / 2
+    return np.array([0.0, math.cos(half), math.sin(half), 0.0])
+
+
+def best_yaw(tool: EndEffectorTarget, yaws: Sequence[float], limit: float = TURN_LIMIT) -> int:
+    """Return which of ``yaws`` [rad] suits the tool best, as ``tool_down`` chooses."""
+    heading = np.zeros(3)
+    mujoco.mju_rotVecQuat(heading, np.array([1.0, 0.0, 0.0]), tool.quat_wxyz)
+    own = math.atan2(heading[1], heading[0])
+    turns = [abs(wrap(yaw)) for yaw in yaws]
+    within = [index for index, turn in enumerate(turns) if turn <= limit]
+    if within:
+        return min(within, key=lambda index: abs(wrap(yaws[index] - own)))
+    return turns.index(min(turns))
 
 
 def wrap(angle: float) -> float:
     """Return an angle within -pi .. pi."""
-    return (angle + np.pi) % (2 * np.pi) - np.pi
+    return (angle + math.pi) % (2 * math.pi) - math.pi
 
 
 def turn_between(quat: Array, other: Array) -> float:
     """Return the angle [rad] between two wxyz."""
-    return float((rotation(quat) * rotation(other).inv()).magnitude())
+    turn = np.zeros(3)
+    mujoco.mju_subQuat(turn, quat, other)
+    return float(mujoco.mju_norm3(turn))
 
 
 def at_height(position: Array, z: float) -> Array:

@@ -15,7 +15,7 @@ from .things import FreeObject
 from .two_arm import Part, TwoArmTask, across, axis_of, both, point_of, stay
 
 START = 1
-"""First of two slots of ``MjData.userdata``: where the box stood at reset, x and y [m]."""
+"""First of three slots of ``MjData.userdata``: how the box stood at reset, x, y [m], yaw [rad]."""
 
 
 class OpenLid(TwoArmTask):
@@ -43,12 +43,12 @@ class OpenLid(TwoArmTask):
     """Least cosine between the box's axis and the vertical."""
     shift = 0.03
     """m that the box may have moved in the end."""
-    lower = np.array([0.50, -0.06, -0.25])
-    upper = np.array([0.58, 0.06, 0.25])
+    lower = np.array([0.52, -0.05, -0.25])
+    upper = np.array([0.58, 0.05, 0.25])
     """x, y [m] and yaw [rad] of the box: the right hand reaches the whole way of the knob."""
-    handle = np.array([-0.155, 0.0, 0.05])
+    handle = np.array([-0.19, 0.0, 0.05])
     """m in the box's frame; where the left hand grasps."""
-    hinge = np.array([0.02, 0.07, 0.08])
+    hinge = np.array([0.045, 0.07, 0.08])
     """m in the box's frame; the point of the hinge's axis beside the knob."""
     radius = 0.175
     """m from the hinge to where the right hand grasps."""
@@ -64,7 +64,7 @@ class OpenLid(TwoArmTask):
         """Stand the box on the table, closed, its handle toward the arms."""
         x, y, yaw = rng.uniform(self.lower, self.upper)
         self._box.put(data, (x, y, 0.0), yaw)
-        data.userdata[START : START + 2] = x, y
+        data.userdata[START : START + 3] = x, y, yaw
 
     def _angle(self, data: mujoco.MjData) -> float:
         """Return how far the lid is open [rad]."""
@@ -138,27 +138,26 @@ class OpenLid(TwoArmTask):
         if self.success(data):
             return []
         right, left = tools[Side.RIGHT], tools[Side.LEFT]
-        if self.holds(data, Side.LEFT, self._box):
-            hold = self._keep(data, left)
-        else:
-            quat = across(axis_of(data, self._box, 1), near=0.0)
-            hold = grasp(left, self._handle(data), quat)
-        return both([hold, self._open(data, right)], tools)
+        return both([self._keep(data, left), self._open(data, right)], tools)
 
     def _keep(self, data: mujoco.MjData, tool: EndEffectorTarget) -> list[Waypoint]:
-        """Hold the box; bring it back, once the lid is open and let go, if it was pushed away."""
-        pushed = np.hypot(*self._shift(data)) > _KEPT * self.shift
-        if not (pushed and self._angle(data) >= self.open_angle and self._off(data)):
-            return stay(tool, 1.0)
-        back = tool.position - np.array([*self._shift(data), 0.0])
-        return [go(tool, back, closure=1.0, tolerance=0.01)]
+        """Grasp the handle and keep it where it stood at reset, whatever pulls at the box."""
+        if not self.clasps(data, tool, self._box):
+            return grasp(tool, self._handle(data), self._across(data))
+        x, y, yaw = data.userdata[START : START + 3]
+        ahead = np.array([np.cos(yaw), np.sin(yaw), 0.0])
+        point = np.array([x, y, self.handle[2]]) + self.handle[0] * ahead
+        return [go(tool, point, across(ahead, near=np.pi / 2), 1.0, 0.008)]
+
+    def _across(self, data: mujoco.MjData) -> Array:
+        # A quarter turn to the left: in the middle of the wrist's range on either side.
+        return across(axis_of(data, self._box, 0), near=np.pi / 2)
 
     def _open(self, data: mujoco.MjData, tool: EndEffectorTarget) -> list[Waypoint]:
-        angle, held = self._angle(data), self.holds(data, Side.RIGHT, self._knob)
+        angle, held = self._angle(data), self.clasps(data, tool, self._knob)
         if angle >= self.open_angle + (_SPARE if held else 0.0):
             return self._leave(data, tool)
-        # A quarter turn to the left: in the middle of the wrist's range on either side.
-        quat = across(axis_of(data, self._box, 0), near=np.pi / 2)
+        quat = self._across(data)
         if not held:
             return grasp(tool, self._knob_at(data, angle), quat)
         ready = self.firm(data, Side.LEFT, self._box) and self.firm(data, Side.RIGHT, self._knob)
@@ -177,7 +176,5 @@ class OpenLid(TwoArmTask):
 
 _STRIDE = 0.35
 """rad that the hand goes ahead of the lid: the straight way is 3 mm off the arc."""
-_KEPT = 0.8
-"""Share of ``shift`` from which the box is brought back."""
 _SPARE = 0.10
 """rad past ``open_angle``, so that a lid that swings back a little is still open."""

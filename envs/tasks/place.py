@@ -95,7 +95,7 @@ class Place(Task):
         if self._pads <= cube.touching(data):
             held = tool.position - cube.position(data)
             return release(tool, goal + held, tool.quat_wxyz, 0.015)
-        if self._bin.holds(data, cube):
+        if self._bin.catches(data, cube):  # falling, too: not to be caught again
             return retreat(tool, goal[2] + 0.12)
         quat = tool_down(tool, flat_axes(cube.quat(data)))
         return [*grasp(tool, cube.position(data), quat), *release(tool, goal, quat, 0.015)]

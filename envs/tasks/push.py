@@ -6,11 +6,11 @@ import mujoco
 import numpy as np
 
 from kinematics import EndEffectorTarget, Side, Waypoint
-from kinematics.frames import Array, rotation
+from kinematics.frames import Array
 
 from ..scene import OBJECT
 from .base import Task, TaskArm
-from .moves import SLACK, TURN, approach, at_height, go, rise, tool_down, turn_between
+from .moves import CLOSED, SLACK, TURN, approach, at_height, go, rise, tool_down, turn_between
 from .things import Fixture, FreeObject, robot_geoms, scatter
 
 CARRIED = 1
@@ -118,6 +118,8 @@ class Push(Task):
         if self.success(data):
             return []
         tool = tools[Side.RIGHT]
+        if tool.closure < CLOSED:
+            return [go(tool, tool.position, closure=1.0)]
         offset = self._offset(data)
         if data.userdata[CARRIED]:  # out of the zone first, toward the middle of the table
             middle = 0.5 * (self.lower + self.upper) - self._puck.position(data)[:2]
@@ -139,8 +141,9 @@ class Push(Task):
     ) -> tuple[float, list[Waypoint]]:
         """Return how far to push along one of the puck's axes [m], and the way to do it."""
         puck = self._puck
-        along = rotation(puck.quat(data)).as_matrix()[:2, axis]
-        ahead = np.append(along / np.hypot(*along), 0.0)
+        along = np.zeros(3)
+        mujoco.mju_rotVecQuat(along, np.eye(3)[axis], puck.quat(data))
+        ahead = along * (1.0, 1.0, 0.0) / max(float(np.hypot(*along[:2])), 1e-6)
         left = float(ahead[:2] @ offset)
         if left < 0.0:
             left, ahead = -left, -ahead

@@ -116,7 +116,11 @@ class Sort(Task):
             if self._pads <= cube.touching(data):
                 held = tool.position - cube.position(data)
                 return release(tool, self._goal(data, name) + held, tool.quat_wxyz, 0.012)
-        waiting = [name for name in CUBES if not self._sorted(data, name)]
+        waiting = [  # what falls is not to be caught again
+            name
+            for name, cube in self._cubes.items()
+            if not self._bins[CUBES[name]].catches(data, cube) and not self._sorted(data, name)
+        ]
         if not waiting:
             return retreat(tool, 0.16)
         name = min(waiting, key=lambda name: self._away(data, tool, name))

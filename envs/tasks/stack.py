@@ -70,7 +70,7 @@ class Stack(Task):
         """
         others = self._red.touching(data) - self._robot
         offset = self._red.position(data) - self._goal(data)
-        return others == set(self._green.geoms) and abs(offset[2]) < 0.005
+        return others == set(self._green.geoms) and bool(abs(offset[2]) < 0.005)
 
     def condition(self, data: mujoco.MjData) -> bool:
         """Return whether the cubes stand stacked and still, and the robot touches neither."""
@@ -109,6 +109,6 @@ class Stack(Task):
             held = tool.position - red.position(data)
             # 3 mm over it: pressed down, the cube below would be pushed aside.
             return release(tool, goal + held + (0.0, 0.0, 0.003), quat, 0.004)
-        if self._stacked(data):
+        if mujoco.mju_dist3(red.position(data), goal) < 0.012:  # settling, too
             return retreat(tool, goal[2] + 0.10)
         return [*grasp(tool, red.position(data), quat), *release(tool, goal, quat, 0.004)]

@@ -19,6 +19,9 @@ from .things import FreeObject, pad_geoms, touching
 FIRM = 8.0
 """N a pad; with less the squeeze has only begun: these objects get 16 N or more."""
 
+_CLASPED = 0.25
+"""Closure; the widest of these objects, 56 mm, stops the fingers at 0.34."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hand:
@@ -69,6 +72,14 @@ class TwoArmTask(Task):
     def holds(self, data: mujoco.MjData, side: Side, item: FreeObject | Part) -> bool:
         """Return whether all pads of a hand touch an object."""
         return self.hands[side].pads <= item.touching(data)
+
+    def clasps(self, data: mujoco.MjData, tool: EndEffectorTarget, item: FreeObject | Part) -> bool:
+        """Return whether a closing hand has an object between its pads.
+
+        For guides: an object that turns between the pads leaves one or the other for an instant.
+        """
+        touched = not self.hands[tool.side].pads.isdisjoint(item.touching(data))
+        return touched and tool.closure > _CLASPED
 
     def firm(self, data: mujoco.MjData, side: Side, item: FreeObject | Part) -> bool:
         """Return whether every pad of a hand presses on an object with ``FIRM`` or more."""

@@ -14,20 +14,28 @@ NAMES = (
     "cube",
     "desk_arm",
     "desk_gripper",
+    "drawer",
     "franka_hand",
     "lidded_box",
     "long_peg",
     "panda",
     "parallel_85",
+    "peg",
     "puck",
     "sleeve",
     "small_cube",
+    "socket",
+    "stand",
     "table",
     "target",
     "tray",
     "zone",
 )
-JOINTED = tuple(name for name in NAMES if name not in ("arena", "bin", "table", "target", "zone"))
+JOINTED = tuple(
+    name
+    for name in NAMES
+    if name not in ("arena", "bin", "socket", "stand", "table", "target", "zone")
+)
 OPTION = {
     "timestep": repr(1 / 600),
     "integrator": "implicitfast",
