@@ -73,6 +73,8 @@ class Options:
     """A pseudonym, stored with every episode."""
     scale: float | None = None
     """Metres of tool a metre of hand. Default: what suits the arm's size."""
+    swap_hands: bool = False
+    """Each arm follows the other hand; a single arm follows the left one."""
     filter: FilterName = "kalman"
     """How hand motion is smoothed."""
     time_limit: float | None = None
@@ -97,7 +99,8 @@ class UsageError(Exception):
 def teleop_config(options: Options, env: PicoPandaEnv) -> TeleopConfig:
     """Return the agent's settings for the options."""
     scale = env.motion_scale if options.scale is None else options.scale
-    return TeleopConfig(filter=options.filter, clutch=ClutchConfig(scale=scale))
+    clutch = ClutchConfig(scale=scale)
+    return TeleopConfig(filter=options.filter, swap_hands=options.swap_hands, clutch=clutch)
 
 
 def make_env(options: Options) -> PicoPandaEnv:

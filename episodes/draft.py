@@ -63,11 +63,12 @@ class Draft:
             raise RecordError(f"hands are {sorted(row.hands)}, the info says {sorted(info.sides)}")
         for side, hand in row.hands.items():
             for value, valid in (
+                (hand.lock, info.locks),
                 (hand.guard_state, info.guard_states),
                 (hand.guard_reason, info.guard_reasons),
             ):
                 if value not in valid:
-                    raise RecordError(f"guard word {value!r} of {side} is none of {valid}")
+                    raise RecordError(f"word {value!r} of {side} is none of {valid}")
 
     def _check_like_first(self, row: StepRecord) -> None:
         first, last, at = self.rows[0], self.rows[-1], len(self.rows)

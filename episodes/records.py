@@ -54,6 +54,10 @@ class HandRecord:
     """Fine mode was on."""
     scale: float
     """Metres of tool motion a metre of hand motion."""
+    turn_scale: float
+    """Radians of tool rotation a radian of hand rotation."""
+    lock: str
+    """One of ``EpisodeInfo.locks``: which part of the hand's motion moved the tool."""
     guard_state: str
     """One of ``EpisodeInfo.guard_states``."""
     guard_reason: str
@@ -266,6 +270,7 @@ class EpisodeInfo:
     """Name to bit of ``HandRecord.clamps``."""
     button_flags: Mapping[str, int]
     """Name to bit of every ``buttons``."""
+    locks: tuple[str, ...]
     guard_states: tuple[str, ...]
     guard_reasons: tuple[str, ...]
     state_components: Mapping[str, int]

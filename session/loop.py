@@ -4,6 +4,7 @@ One loop, a tick every control period at absolute deadlines. The environment is 
 the first engagement, so that row 0 is the reset state and no idle time is recorded.
 """
 
+import dataclasses
 import gc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -319,13 +320,21 @@ class Session:
         """Let the device see the scene, if it has eyes."""
         if not self._device.has_eyes:
             return
-        env = self._env
+        hands, env = policy.hands, self._env
+
+        def seen(target: EndEffectorTarget) -> EndEffectorTarget:  # to a person, a tool is a hand's
+            hand = hands[target.side].controller
+            return target if hand is target.side else dataclasses.replace(target, side=hand)
+
         self._device.watch(
             SceneView(
                 t_ns=self._clock.now_ns(),
-                tools={side: env.measured(side) for side in env.sides},
-                engaged={side: hand.engaged for side, hand in policy.hands.items()},
-                waypoints=env.guide(),
+                tools={hands[side].controller: seen(env.measured(side)) for side in env.sides},
+                engaged={hand.controller: hand.engaged for hand in hands.values()},
+                waypoints=[
+                    dataclasses.replace(waypoint, target=seen(waypoint.target))
+                    for waypoint in env.guide()
+                ],
                 running=episode.end is None,
             )
         )

@@ -15,6 +15,7 @@ from envs.panda_env import PicoPandaEnv
 from kinematics import Side
 from kinematics.frames import Array
 from teleop_agent.clock import Clock
+from teleop_agent.clutch import Lock
 from teleop_agent.config import TeleopConfig
 from teleop_agent.frame import Button, Controller, OperatorFrame, TrackedPose
 from teleop_agent.guard import GuardConfig, pose_fault
@@ -78,7 +79,7 @@ class LastPoses:
                 self._head = frame.head
             for side, hand in policy.hands.items():
                 if hand.t_device_ns == frame.t_device_ns and hand.t_recv_ns == frame.t_recv_ns:
-                    self._hands[side] = frame.controllers[side].pose
+                    self._hands[side] = frame.controllers[hand.controller].pose
 
     def head(self) -> dict[str, Array]:
         """Return the head's pose by the names of a row's record; nothing before the first."""
@@ -118,7 +119,9 @@ def hand_record(
         joint_target=arm.ik.q,
         engaged=hand.engaged,
         fine=hand.fine,
-        scale=hand.scale,
+        scale=hand.ratio.move,
+        turn_scale=hand.ratio.turn,
+        lock=hand.ratio.lock.value,
         guard_state=hand.state.value,
         guard_reason=hand.reason.value if hand.reason else "",
         T_world_tracking=hand.T_world_tracking,
@@ -141,7 +144,9 @@ def step_record(row: Row, env: PicoPandaEnv, last: LastPoses) -> episodes.StepRe
     """Convert a row, right after the step that it tells of."""
     newest = row.policy.frame
     hands = {
-        side: hand_record(hand, env, newest.controllers[side] if newest else None, last.hand(side))
+        side: hand_record(
+            hand, env, newest.controllers[hand.controller] if newest else None, last.hand(side)
+        )
         for side, hand in row.policy.hands.items()
     }
     return episodes.StepRecord(
@@ -217,6 +222,7 @@ def episode_info(
         observation_attrs={"object": {"names": env.task.object_names}},
         clamp_flags=CLAMP_FLAGS,
         button_flags=BUTTON_FLAGS,
+        locks=tuple(lock.value for lock in Lock),
         guard_states=tuple(state.value for state in HandState),
         guard_reasons=("", *(reason.value for reason in Reason)),
         state_components=episodes.state_components(env.model),

@@ -5,7 +5,7 @@ import numpy as np
 from kinematics import EndEffectorTarget, SpeedLimits, Workspace
 from kinematics.frames import Array
 
-from .clutch import Clutch
+from .clutch import Clutch, Ratio
 from .config import TeleopConfig
 from .limits import STILL, Clamp, Step, StepLimiter
 from .turns import norm, renormalised, turn_exp, turn_log, turn_matrix, turn_quat
@@ -17,7 +17,6 @@ class ArmMapper:
     def __init__(
         self, config: TeleopConfig, limits: SpeedLimits, workspace: Workspace, period_s: float
     ) -> None:
-        self._scale, self._fine = config.clutch.scale, config.clutch.scale * config.clutch.fine
         self._tolerance = config.accepted_tolerance
         self._limiter = StepLimiter(limits, workspace, period_s)
         self._clutch = Clutch()
@@ -25,10 +24,6 @@ class ArmMapper:
         self._before = self._sent = (np.zeros(3), np.eye(3))
         self._last = STILL
         self.clamps = Clamp.NONE
-
-    def scale(self, fine: bool) -> float:
-        """Return the tool's metres for one of the hand's."""
-        return self._fine if fine else self._scale
 
     def release(self) -> None:
         """Stop: until the next engagement the target is what the environment has accepted."""
@@ -40,7 +35,7 @@ class ArmMapper:
         hand: tuple[Array, Array],
         commanded: EndEffectorTarget,
         engagement: int,
-        fine: bool,
+        ratio: Ratio,
     ) -> tuple[Array, Array]:
         """Return the next target's position (3,) and wxyz quaternion (4,), in world.
 
@@ -49,26 +44,26 @@ class ArmMapper:
         position, quat = commanded.position, commanded.quat_wxyz
         turn = turn_matrix(quat)
         if engagement != self._engagement:
-            self._engage(hand, position, turn, engagement, fine)
+            self._engage(hand, position, turn, engagement, ratio)
             return position, quat
         self.clamps = Clamp.NONE
         goal = self._clutch.target(*hand)
-        if self._clutch.scale != self.scale(fine):
-            self._clutch.anchor(*hand, *goal, self.scale(fine))
+        if self._clutch.ratio != ratio or self._clutch.turned(hand[1]):
+            self._clutch.anchor(*hand, *goal, ratio)
         goal = self._follow_accepted(hand, goal, position, turn)
         wanted = Step(goal[0] - position, turn_log(goal[1] @ turn.T))
         self._last, clamps = self._limiter.limit(position, wanted, self._last)
         if clamps:
             self.clamps |= clamps
             goal = position + self._last.move, renormalised(turn_exp(self._last.turn) @ turn)
-            self._clutch.anchor(*hand, *goal, self._clutch.scale)
+            self._clutch.anchor(*hand, *goal, self._clutch.ratio)
         self._before, self._sent = (position, turn), goal
         return goal[0], turn_quat(goal[1])
 
     def _engage(
-        self, hand: tuple[Array, Array], position: Array, turn: Array, engagement: int, fine: bool
+        self, hand: tuple[Array, Array], position: Array, turn: Array, engagement: int, ratio: Ratio
     ) -> None:
-        self._clutch.anchor(*hand, position, turn, self.scale(fine))
+        self._clutch.anchor(*hand, position, turn, ratio)
         self._engagement, self._last, self.clamps = engagement, STILL, Clamp.NONE
         self._before = self._sent = position, turn
 
@@ -83,7 +78,7 @@ class ArmMapper:
         self.clamps |= Clamp.LEASH
         self._last = Step(position - self._before[0], turn_log(turn @ self._before[1].T))
         goal = goal[0] + lost, renormalised(lost_turn @ goal[1])
-        self._clutch.anchor(*hand, *goal, self._clutch.scale)
+        self._clutch.anchor(*hand, *goal, self._clutch.ratio)
         return goal
 
 

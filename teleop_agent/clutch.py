@@ -1,6 +1,9 @@
 """The clutch: when the grip engages, and how hand motion becomes tool motion."""
 
+import math
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -8,6 +11,29 @@ from kinematics.errors import KinematicsError
 from kinematics.frames import Array, pose, rotation
 
 from .errors import TeleopError
+from .turns import turn_exp, turn_log
+
+
+class Lock(StrEnum):
+    """Say which part of the hand's motion moves the tool."""
+
+    FREE = "free"
+    MOVE = "move only"
+    """The tool keeps its rotation."""
+    TURN = "turn only"
+    """The tool keeps its position."""
+    TOOL_AXIS = "tool axis"
+    """The tool moves along its own z and turns about it: knobs, screws, pegs."""
+
+
+class Ratio(NamedTuple):
+    """Say how hand motion becomes tool motion at an instant."""
+
+    move: float
+    """Tool metres for one of the hand's."""
+    turn: float
+    """Tool radians for one of the hand's."""
+    lock: Lock
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +46,8 @@ class ClutchConfig:
     """Grip at which it lets go; the gap keeps a trembling finger from chattering."""
     scale: float = 0.6
     """Tool metres for one of the hand's: steadier than 1:1, and two 0.5 m strokes of the hand
-    still cross the workspace's depth. Rotation is always 1:1: scaled, the tool would come out of
-    line with the hand."""
+    still cross the workspace's depth. Rotation is 1:1 unless the operator asks otherwise: scaled,
+    the tool comes out of line with the hand."""
     fine: float = 0.2
     """Share of the scale while the stick is pressed; position only, for the same reason."""
     grip_position: tuple[float, float, float] = (0.0, 0.0, 0.0)
@@ -67,25 +93,51 @@ class Clutch:
 
     All poses in world: positions (3,) [m], rotations (3, 3).
     ``p_ee = p_ee0 + scale (p_hand - p_hand0)`` and ``R_ee = (R_hand R_hand0^-1) R_ee0``: turning
-    the hand about the vertical turns the tool about the vertical, whatever the tool's pose.
+    the hand about the vertical turns the tool about the vertical, whatever the tool's pose. A
+    ratio other than 1:1 scales the rotation vector of ``R_hand R_hand0^-1``; a lock takes parts of
+    the motion away.
     """
 
     def __init__(self) -> None:
-        self.anchor(np.zeros(3), np.eye(3), np.zeros(3), np.eye(3), 1.0)
+        self.anchor(np.zeros(3), np.eye(3), np.zeros(3), np.eye(3), Ratio(1.0, 1.0, Lock.FREE))
 
     def anchor(
-        self, hand_position: Array, hand_turn: Array, position: Array, turn: Array, scale: float
+        self, hand_position: Array, hand_turn: Array, position: Array, turn: Array, ratio: Ratio
     ) -> None:
         """Let this hand pose mean this tool pose from now on.
 
-        This engages; it also slides the anchor when a limit acted, and changes the scale without
+        This engages; it also slides the anchor when a limit acted, and changes the ratio without
         moving the target.
         """
         self._hand_position, self._hand_turn_inv = hand_position, hand_turn.T
         self._position, self._turn = position, turn
-        self.scale = scale
+        self.ratio = ratio
 
     def target(self, hand_position: Array, hand_turn: Array) -> tuple[Array, Array]:
         """Return the tool's position and rotation that the hand asks for."""
-        position = self._position + self.scale * (hand_position - self._hand_position)
-        return position, hand_turn @ self._hand_turn_inv @ self._turn
+        ratio = self.ratio
+        move = ratio.move * (hand_position - self._hand_position)
+        turn = hand_turn @ self._hand_turn_inv
+        if ratio.turn == 1.0 and ratio.lock is Lock.FREE:  # no logarithm: good for any turn
+            return self._position + move, turn @ self._turn
+        spin = ratio.turn * turn_log(turn)
+        if ratio.lock is Lock.TOOL_AXIS:
+            axis = self._turn[:, 2]
+            move, spin = (axis @ move) * axis, (axis @ spin) * axis
+        position = self._position if ratio.lock is Lock.TURN else self._position + move
+        if ratio.lock is Lock.MOVE:
+            return position, self._turn
+        return position, turn_exp(spin) @ self._turn
+
+    def turned(self, hand_turn: Array) -> bool:
+        """Return whether the hand has turned so far that its logarithm may soon flip.
+
+        The next anchor must be set before: beyond half a turn the shortest way is the other way.
+        """
+        if self.ratio.turn == 1.0 and self.ratio.lock in (Lock.FREE, Lock.MOVE):
+            return False
+        return float(np.vdot(hand_turn, self._hand_turn_inv.T)) < _THIRD_OF_A_TURN
+
+
+_THIRD_OF_A_TURN = 1.0 + 2.0 * math.cos(2.0 * math.pi / 3.0)
+"""Trace of such a rotation; a hand makes no 60 degrees between two control steps."""

@@ -4,8 +4,11 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
+from kinematics import Side
+
 from .buttons import ButtonConfig
 from .clutch import ClutchConfig
+from .dials import DialConfig
 from .errors import TeleopError
 from .filters import (
     ExponentialConfig,
@@ -33,6 +36,9 @@ class TeleopConfig:
     stamps: StampConfig = field(default_factory=StampConfig)
     guard: GuardConfig = field(default_factory=GuardConfig)
     clutch: ClutchConfig = field(default_factory=ClutchConfig)
+    swap_hands: bool = False
+    """Each arm follows the other hand's controller; a single arm, the left one's."""
+    dials: DialConfig = field(default_factory=DialConfig)
     gripper: GripperConfig = field(default_factory=GripperConfig)
     buttons: ButtonConfig = field(default_factory=ButtonConfig)
     kalman: KalmanConfig = field(default_factory=KalmanConfig)
@@ -55,6 +61,10 @@ class TeleopConfig:
             raise TeleopError(
                 f"accepted_tolerance must be within (0, 0.01), got {self.accepted_tolerance}"
             )
+
+    def controller(self, side: Side) -> Side:
+        """Return whose controller moves the arm of ``side``."""
+        return side.other if self.swap_hands else side
 
     def make_filter(self) -> PoseFilter:
         """Return a new filter of the chosen kind."""

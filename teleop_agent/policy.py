@@ -11,6 +11,7 @@ from kinematics.frames import Array
 
 from .arm import ArmMapper
 from .buttons import ButtonPanel, EpisodeEvent
+from .clutch import Ratio
 from .config import TeleopConfig
 from .environment import TeleopEnv
 from .facing import Facing
@@ -27,13 +28,16 @@ class HandStep:
     """Hold the causal chain of one hand in one control step."""
 
     side: Side
+    """The arm's."""
+    controller: Side
+    """The hand's: the same unless swapped."""
     state: HandState
     reason: Reason | None
     """Why the hand is held; None in every other state."""
     engaged: bool
     fine: bool
-    scale: float
-    """Tool metres for one of the hand's, fine mode included."""
+    ratio: Ratio
+    """How the hand's motion becomes the tool's, fine mode included."""
     filtered_position: Array | None
     """(3,) [m] of the grip in tracking, as the filter tells it for this instant; None if unknown.
     With the default filter it is where the grip was 25 ms ago."""
@@ -149,8 +153,10 @@ class TeleopPolicy:
                     tracker.gripper.hold(release_first=True)
             events.append(event)
         triggers_grip = not self._panel.may_pause(frame.controllers)
-        for tracker in self._trackers.values():
-            tracker.take(frame, t_ns, triggers_grip)
+        for side, tracker in self._trackers.items():
+            changed = tracker.take(frame, t_ns, triggers_grip)
+            if changed is not None:
+                notices.append(f"{side} arm: {changed}")
 
     def _rereference(self, frame: OperatorFrame, notices: list[str]) -> EpisodeEvent:
         for tracker in self._trackers.values():
@@ -164,22 +170,23 @@ class TeleopPolicy:
     def _step(self, side: Side, now_ns: int) -> HandStep:
         tracker, arm = self._trackers[side], self._arms[side]
         tracker.expire(now_ns)
-        commanded = self._env.commanded(side)
+        commanded, ratio = self._env.commanded(side), tracker.dials.ratio(tracker.fine)
         grip = tracker.estimate(now_ns)
         position, quat = commanded.position, commanded.quat_wxyz
         if tracker.engaged and grip is not None:
             R_world_tracking = self.facing.R_world_tracking
             hand = R_world_tracking @ grip[0], R_world_tracking @ grip[1]
-            position, quat = arm.step(hand, commanded, tracker.engagement, tracker.fine)
+            position, quat = arm.step(hand, commanded, tracker.engagement, ratio)
         else:
             arm.release()
         return HandStep(
             side=side,
+            controller=tracker.controller,
             state=tracker.state,
             reason=tracker.reason,
             engaged=tracker.engaged,
             fine=tracker.fine,
-            scale=arm.scale(tracker.fine),
+            ratio=ratio,
             filtered_position=None if grip is None else grip[0],
             filtered_quat_wxyz=None if grip is None else turn_quat(grip[1]),
             target=EndEffectorTarget(side, position, quat, tracker.gripper.closure),

@@ -8,6 +8,7 @@ from kinematics.frames import Array
 
 from .clutch import GripOffset
 from .config import TeleopConfig
+from .dials import Dials
 from .facing import Facing
 from .frame import Button, Controller, OperatorFrame
 from .gripper import TriggerGrip
@@ -16,7 +17,7 @@ from .reasons import PASSING, HandState, Reason
 
 
 class HandTracker:
-    """Take every sample of one controller and decide whether its hand moves an arm.
+    """Take every sample of one arm's controller and decide whether its hand moves the arm.
 
     ``engagement`` counts engagements, so that a quick release and squeeze between two control
     steps is seen as a new one.
@@ -24,12 +25,14 @@ class HandTracker:
 
     def __init__(self, side: Side, config: TeleopConfig, facing: Facing) -> None:
         self.side = side
+        self.controller = config.controller(side)
         self._config = config
         self._facing = facing
         self._guard = PoseGuard(config.guard)
         self._filter = config.make_filter()
         self._offset = GripOffset(config.clutch)
         self.gripper = TriggerGrip(config.gripper)
+        self.dials = Dials(config.dials, config.clutch)
         self.counts: Counter[Reason] = Counter()
         self.state, self.reason = HandState.HELD, Reason.NO_SAMPLE
         self.engagement = 0
@@ -89,13 +92,13 @@ class HandTracker:
             self._guard.forget()
             self.hold(Reason.STALE)
 
-    def take(self, frame: OperatorFrame, t_ns: int, trigger_grips: bool = True) -> None:
-        """Take the next frame, of session time ``t_ns``.
+    def take(self, frame: OperatorFrame, t_ns: int, trigger_grips: bool = True) -> str | None:
+        """Take the next frame, of session time ``t_ns``; return in words what the stick changed.
 
         ``trigger_grips`` is False while the triggers mean something else.
         """
         self._frame_ns = t_ns
-        controller = frame.controllers[self.side]
+        controller = frame.controllers[self.controller]
         verdict = self._guard.take(controller.pose, t_ns, self.engaged)
         if isinstance(verdict, Sample):
             self._filter.update(t_ns, *self._offset.apply(verdict.position, verdict.turn))
@@ -106,25 +109,27 @@ class HandTracker:
         else:
             self.hold(verdict)
         fault = not isinstance(verdict, Sample) and verdict not in PASSING
-        self._take_inputs(controller, frame, fault, trigger_grips)
+        return self._take_inputs(controller, frame, fault, trigger_grips)
 
     def _take_inputs(
         self, controller: Controller, frame: OperatorFrame, fault: bool, trigger_grips: bool
-    ) -> None:
+    ) -> str | None:
         readable = math.isfinite(controller.grip) and math.isfinite(controller.trigger)
         if not (controller.input_valid and readable):
             self.trigger = self.grip = 0.0
             self.fine = False
+            self.dials.lose()
             if not fault:
                 self.hold(Reason.INPUT_INVALID)
-            return
+            return None
         self.trigger, self.grip = controller.trigger, controller.grip
         self.fine = Button.STICK in controller.buttons
-        if not (self._guard.settled and self._filter.ready):
-            return
-        self._clutch(frame)
-        if self.state is not HandState.HELD and trigger_grips:
-            self.gripper.follow(self.trigger)
+        changed = self.dials.take(controller.stick, self.fine)
+        if self._guard.settled and self._filter.ready:
+            self._clutch(frame)
+            if self.state is not HandState.HELD and trigger_grips:
+                self.gripper.follow(self.trigger)
+        return changed
 
     def _clutch(self, frame: OperatorFrame) -> None:
         if self.grip <= self._config.clutch.release:

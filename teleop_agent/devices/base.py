@@ -13,7 +13,10 @@ from ..frame import OperatorFrame
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SceneView:
-    """What a person at the table sees; only the simulated operator looks."""
+    """What a person at the table sees; only the simulated operator looks.
+
+    Sides are those of the hands: with swapped hands the right hand's tool is the left arm's.
+    """
 
     t_ns: int
     """Session clock [ns]."""

@@ -10,6 +10,7 @@ from program import Program, run_episodes_command
 from stream import simulated
 
 from episodes.reader import Episode, open_run
+from kinematics import Side
 from session.loop import Verdict
 from teleop_agent.devices.trace_file import TraceWriter
 
@@ -40,6 +41,18 @@ def test_one_pick_is_recorded_and_comes_out_again(collect: Collect, out: Path) -
         assert replayed.returncode == 0, replayed.stdout + replayed.stderr
     verified = run_episodes_command("verify", out)
     assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+def test_with_swapped_hands_the_left_one_moves_a_single_arm(collect: Collect, out: Path) -> None:
+    collect(*sim(out, "--episodes", 1, "--seed", 4, "--swap-hands")).ends_with(0)
+    (episode,) = open_run(out)
+    assert episode.success
+    grip = {side: episode.array(f"operator_raw/{side}/grip").max() for side in Side}
+    assert grip[Side.LEFT] > 0.6
+    assert grip[Side.RIGHT] < 0.4
+    poses = episode.array("operator/right_pose")[:, :3]
+    raw = episode.array("operator_raw/left/matrix")[:, :, 3]
+    assert all((raw == pose).all(axis=1).any() for pose in poses)
 
 
 def test_a_run_goes_on_where_it_ended(collect: Collect, out: Path) -> None:

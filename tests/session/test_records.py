@@ -30,6 +30,7 @@ from session.records import (
     step_record,
 )
 from teleop_agent.clock import VirtualClock
+from teleop_agent.clutch import Lock
 from teleop_agent.config import TeleopConfig
 from teleop_agent.frame import Button, Controller, OperatorFrame, TrackedPose
 from teleop_agent.limits import Clamp as HandClamp
@@ -114,7 +115,8 @@ def test_every_field_of_a_row_has_its_source(panda: Callable[..., PicoPandaEnv])
         np.testing.assert_array_equal(hand.target_position, step.target.position)
         np.testing.assert_array_equal(hand.target_quat, step.target.quat_wxyz)
         assert hand.closure == step.target.closure
-        assert (hand.engaged, hand.fine, hand.scale) == (step.engaged, step.fine, step.scale)
+        assert (hand.engaged, hand.fine) == (step.engaged, step.fine)
+        assert (hand.scale, hand.turn_scale, hand.lock) == step.ratio
         assert (hand.guard_state, hand.guard_reason) == (step.state.value, "")
         assert (hand.trigger, hand.grip) == (step.trigger, step.grip)
         assert (hand.t_device_ns, hand.t_recv_ns) == (step.t_device_ns, step.t_recv_ns)
@@ -303,6 +305,7 @@ def test_the_info_describes_the_environment(panda: Callable[..., PicoPandaEnv]) 
     assert info.observation_attrs["object"]["names"] == env.task.object_names
     assert len(info.ctrl_names) == env.model.nu
     assert sum(info.state_components.values()) == len(env.integration_state())
+    assert info.locks == tuple(Lock)
     assert set(info.guard_states) == set(HandState)
     assert info.guard_reasons[0] == ""
     assert set(info.guard_reasons[1:]) == set(Reason)

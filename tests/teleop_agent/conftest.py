@@ -83,6 +83,7 @@ class Hand:
         self.turn = Rotation.from_euler("yx", [0.3, -0.4])
         self.grip = self.trigger = 0.0
         self.buttons = Button.NONE
+        self.stick = (0.0, 0.0)
         self.input_valid = self.connected = self.valid = self.tracked = True
         self.matrix: np.ndarray | None = None
         """Sent instead of position and turn."""
@@ -98,7 +99,7 @@ class Hand:
         tracked = TrackedPose(self.connected, self.valid, self.tracked, matrix)
         if not self.input_valid:
             return Controller(tracked)
-        return Controller(tracked, True, self.trigger, self.grip, (0.0, 0.0), self.buttons)
+        return Controller(tracked, True, self.trigger, self.grip, self.stick, self.buttons)
 
 
 class Session:
@@ -183,6 +184,13 @@ class Session:
         step = self.run(0.04)
         assert step.hands[side].engaged, step.hands[side].reason
         return step
+
+    def flick(self, stick: tuple[float, float], side: Side = Side.RIGHT) -> PolicyStep:
+        """Push a stick to a place and let it go."""
+        self.hands[side].stick = stick
+        self.run(0.06)
+        self.hands[side].stick = (0.0, 0.0)
+        return self.run(0.06)
 
     def glide(self, seconds: float, by: Sequence[float], side: Side = Side.RIGHT) -> PolicyStep:
         """Move a hand by ``by`` [m, tracking] on a minimum-jerk stroke, then rest 0.4 s."""

@@ -129,7 +129,7 @@ def test_fine_mode_is_a_fifth_and_switching_moves_nothing(session) -> None:
     before = s.target()
     s.right.buttons = Button.STICK
     step = s.run(0.1)
-    assert step.hands[RIGHT].fine and step.hands[RIGHT].scale == pytest.approx(0.12)
+    assert step.hands[RIGHT].fine and step.hands[RIGHT].ratio.move == pytest.approx(0.12)
     assert np.allclose(s.target().position, before.position, atol=1e-8)
     s.glide(0.5, (0.0, 0.0, -0.10))
     assert np.allclose(s.target().position - before.position, (0.012, 0.0, 0.0), atol=1e-6)
