@@ -1,5 +1,6 @@
 """Recording what a device publishes, and a device that publishes a recording."""
 
+import contextlib
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,7 +23,10 @@ class TraceWriter:
     """Write frames to a new file, each at once: a killed program loses at most the last line."""
 
     def __init__(self, path: Path, device: str) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _unwritable(path, error) from error
         try:
             # Line buffered, and the same bytes on every system.
             self._file = path.open("x", buffering=1, encoding="utf-8", newline="\n")
@@ -30,15 +34,24 @@ class TraceWriter:
             raise TraceError(
                 f"{path} exists and is not overwritten: choose another name"
             ) from error
-        self._file.write(encode_header(device) + "\n")
+        except OSError as error:
+            raise _unwritable(path, error) from error
+        self._path = path
+        self._append(encode_header(device))
 
     def write(self, frame: OperatorFrame) -> None:
         """Append one frame."""
-        self._file.write(encode_frame(frame) + "\n")
+        self._append(encode_frame(frame))
 
     def close(self) -> None:
         """Close the file; calling it twice is fine."""
         self._file.close()
+
+    def _append(self, line: str) -> None:
+        try:
+            self._file.write(line + "\n")
+        except OSError as error:
+            raise _unwritable(self._path, error) from error
 
     def __enter__(self) -> Self:
         return self
@@ -52,25 +65,30 @@ class TraceWriter:
         self.close()
 
 
+def _unwritable(path: Path, error: OSError) -> TraceError:
+    return TraceError(
+        f"{path} cannot be written: {error.strerror}; free space or choose another folder"
+    )
+
+
 def record_trace(
     device: Device, path: Path, clock: Clock, *, name: str, seconds: float, read_hz: int = 50
 ) -> int:
     """Write what the connected ``device``, called ``name``, publishes; return how many frames.
 
-    Ends after ``seconds`` of ``clock``, or with the device's stream. ``read_hz`` is how often the
-    device is emptied [1/s]; it changes nothing in the file.
+    Ends after ``seconds`` of ``clock``, with the device's stream, or by Ctrl-C. ``read_hz`` is how
+    often the device is emptied [1/s]; it changes nothing in the file.
     """
     count = 0
-    end_ns = clock.now_ns() + int(seconds * _SECOND_NS)
-    with TraceWriter(path, name) as writer:
+    end_ns = clock.now_ns() + seconds * _SECOND_NS
+    with (
+        TraceWriter(path, name) as writer,
+        contextlib.suppress(DeviceClosedError, KeyboardInterrupt),
+    ):
         while (now_ns := clock.now_ns()) <= end_ns:
-            try:
-                frames = device.read(now_ns)
-            except DeviceClosedError:
-                break
-            for frame in frames:
+            for frame in device.read(now_ns):
                 writer.write(frame)
-            count += len(frames)
+                count += 1
             clock.sleep_until(now_ns + _SECOND_NS // read_hz)
     return count
 

@@ -1,0 +1,91 @@
+"""The commands of ``python -m teleop_agent``; each returns its exit code."""
+
+import logging
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+
+from .clock import Clock, RealClock, VirtualClock
+from .devices import DEVICES, make_device
+from .devices.trace_file import record_trace
+from .errors import RuntimeUnavailableError, TeleopError, UnknownDeviceError
+
+OK, ERROR, USAGE, NO_RUNTIME = 0, 1, 2, 3
+
+
+@dataclass(frozen=True)
+class RecordTrace:
+    """Write down what a device publishes, untouched: for bug reports, and to be played back with
+    `collect.py --device trace:FILE`. Ctrl-C ends it and keeps what was written."""
+
+    file: tyro.conf.Positional[Path]
+    """Where to; an existing file is never overwritten."""
+    device: str = "openvr"
+    """openvr (a headset, through SteamVR), sim (a simulated person, at rest) or trace:FILE."""
+    seconds: float = math.inf
+    """How long. Default: until Ctrl-C or the end of the stream."""
+    seed: int = 0
+    """Of the simulated person."""
+
+    def run(self, console: Console) -> int:
+        """Record until told to stop."""
+        if not self.seconds > 0.0:
+            raise UsageError(f"--seconds must be > 0, got {self.seconds}")
+        device = make_device(self.device, seed=self.seed)
+        if math.isinf(self.seconds) and self.device == "sim":
+            raise UsageError("a simulated person never stops: say how long with --seconds")
+        clock: Clock = RealClock() if device.realtime else VirtualClock()
+        with device:
+            _say(console, f"recording {self.device} into {self.file}, Ctrl-C to end")
+            frames = record_trace(device, self.file, clock, name=self.device, seconds=self.seconds)
+        _say(console, f"{frames} frames in {self.file}")
+        return OK
+
+
+@dataclass(frozen=True)
+class ListDevices:
+    """List what can be named as a device."""
+
+    def run(self, console: Console) -> int:
+        """Print a line a device."""
+        for name, text in DEVICES.items():
+            console.print(f"{name:12} {text}", highlight=False, markup=False)
+        return OK
+
+
+class UsageError(TeleopError):
+    """Report an option that cannot be; the message says which and what can be."""
+
+
+Command = (
+    Annotated[RecordTrace, tyro.conf.subcommand("record-trace")]
+    | Annotated[ListDevices, tyro.conf.subcommand("devices")]
+)
+
+
+def main(args: list[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
+    command: RecordTrace | ListDevices = tyro.cli(
+        Command,  # pyright: ignore[reportArgumentType]
+        args=args,
+        prog="python -m teleop_agent",
+        description="Look at the operator's devices.",
+    )
+    try:
+        return command.run(Console())
+    except TeleopError as error:
+        Console(stderr=True).print(
+            f"error: {error}", style="red", highlight=False, markup=False, soft_wrap=True
+        )
+        if isinstance(error, RuntimeUnavailableError):
+            return NO_RUNTIME
+        return USAGE if isinstance(error, (UsageError, UnknownDeviceError)) else ERROR
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
