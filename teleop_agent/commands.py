@@ -1,7 +1,11 @@
 """The commands of ``python -m teleop_agent``; each returns its exit code."""
 
+import contextlib
 import logging
 import math
+import signal
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -39,9 +43,16 @@ class RecordTrace:
         if math.isinf(self.seconds) and self.device == "sim":
             raise UsageError("a simulated person never stops: say how long with --seconds")
         clock: Clock = RealClock() if device.realtime else VirtualClock()
-        with device:
+        with device, _signals() as stop:
             _say(console, f"recording {self.device} into {self.file}, Ctrl-C to end")
-            frames = record_trace(device, self.file, clock, name=self.device, seconds=self.seconds)
+            frames = record_trace(
+                device,
+                self.file,
+                clock,
+                name=self.device,
+                seconds=self.seconds,
+                stopped=stop.is_set,
+            )
         _say(console, f"{frames} frames in {self.file}")
         return OK
 
@@ -55,6 +66,21 @@ class ListDevices:
         for name, text in DEVICES.items():
             console.print(f"{name:12} {text}", highlight=False, markup=False)
         return OK
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[threading.Event]:
+    """Yield an event that Ctrl-C and SIGTERM set: they end a command, they do not break it off."""
+    stop = threading.Event()
+    before = {
+        number: signal.signal(number, lambda *_: stop.set())
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class UsageError(TeleopError):

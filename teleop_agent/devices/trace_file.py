@@ -2,7 +2,7 @@
 
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -72,20 +72,24 @@ def _unwritable(path: Path, error: OSError) -> TraceError:
 
 
 def record_trace(
-    device: Device, path: Path, clock: Clock, *, name: str, seconds: float, read_hz: int = 50
+    device: Device,
+    path: Path,
+    clock: Clock,
+    *,
+    name: str,
+    seconds: float,
+    read_hz: int = 50,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> int:
     """Write what the connected ``device``, called ``name``, publishes; return how many frames.
 
-    Ends after ``seconds`` of ``clock``, with the device's stream, or by Ctrl-C. ``read_hz`` is how
-    often the device is emptied [1/s]; it changes nothing in the file.
+    Ends after ``seconds`` of ``clock``, with the device's stream, or once ``stopped``. ``read_hz``
+    is how often the device is emptied [1/s]; it changes nothing in the file.
     """
     count = 0
     end_ns = clock.now_ns() + seconds * _SECOND_NS
-    with (
-        TraceWriter(path, name) as writer,
-        contextlib.suppress(DeviceClosedError, KeyboardInterrupt),
-    ):
-        while (now_ns := clock.now_ns()) <= end_ns:
+    with TraceWriter(path, name) as writer, contextlib.suppress(DeviceClosedError):
+        while (now_ns := clock.now_ns()) <= end_ns and not stopped():
             for frame in device.read(now_ns):
                 writer.write(frame)
                 count += 1
