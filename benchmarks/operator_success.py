@@ -19,7 +19,7 @@ import tyro
 
 from envs import ENV_IDS
 from envs.tasks import TASKS
-from session.loop import EpisodeEnd, Listener, Phase, Row, Session, SessionConfig
+from session.loop import EpisodeEnd, Listener, Phase, Rejected, Row, Session, SessionConfig
 from teleop_agent.clock import VirtualClock
 from teleop_agent.config import TeleopConfig
 from teleop_agent.devices.sim import SimConfig, SimDevice
@@ -94,6 +94,12 @@ class Onlooker(Listener):
 
     def row(self, row: Row) -> None:
         """Let it pass."""
+
+    def rewound(self, rejected: Rejected) -> None:
+        """Let it go back."""
+
+    def asked_to_delete(self) -> None:
+        """Nothing is kept."""
 
     def ended(self, end: EpisodeEnd) -> None:
         """Let it end."""

@@ -1,5 +1,7 @@
 """An episode in memory, before it is a file."""
 
+import dataclasses
+from bisect import bisect_right
 from dataclasses import dataclass, field
 
 from .errors import RecordError
@@ -33,6 +35,18 @@ class Draft:
             for key in row.observation:
                 observation_attrs(key, self.info)
         self.rows.append(row)
+
+    def cut(self, first: int) -> "Draft":
+        """Take the rows from ``first`` on, and the raw frames of their time, into a branch."""
+        if not 0 <= first < len(self.rows):
+            raise RecordError(f"cannot cut at row {first} of {len(self.rows)}")
+        start_ns = self.rows[first - 1].t_obs_ns if first else 0  # a row holds what came before it
+        split = bisect_right(self.raw, start_ns, key=lambda frame: frame.t_recv_ns) if first else 0
+        branch = Draft(
+            dataclasses.replace(self.info, branch_row=first), self.rows[first:], self.raw[split:]
+        )
+        del self.rows[first:], self.raw[split:]
+        return branch
 
     def end(self, result: EpisodeResult) -> None:
         """Take the result; RecordError when its state does not fit the rows."""

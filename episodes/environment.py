@@ -27,8 +27,9 @@ class StateHolder(Protocol):
         """The simulation."""
         ...
 
-    def restore(self, state: Array) -> None:
-        """Set ``mjSTATE_INTEGRATION`` (D,), derived quantities and the controller's memory."""
+    def restore(self, state: Array, memory: Array | None = None) -> None:
+        """Set ``mjSTATE_INTEGRATION`` (D,) and derived quantities; the controllers at rest there,
+        or to their ``memory`` (C,)."""
         ...
 
     def integration_state(self) -> Array:
@@ -77,8 +78,8 @@ class StoredModel:
         self.model = model
         self.data = mujoco.MjData(model)
 
-    def restore(self, state: Array) -> None:
-        """Set the state and what follows from it."""
+    def restore(self, state: Array, memory: Array | None = None) -> None:
+        """Set the state and what follows from it; there are no controllers to remember."""
         mujoco.mj_setState(self.model, self.data, state, _INTEGRATION)
         mujoco.mj_forward(self.model, self.data)
 

@@ -8,7 +8,7 @@ from .draft import Draft
 from .errors import RecordError, RunError, WriteError
 from .records import EpisodeInfo, EpisodeResult, RawFrame, StepRecord
 from .run import Run, RunSpec
-from .writer import Save, Writer
+from .writer import Job, Removal, Save, Writer
 
 
 class Recorder:
@@ -23,6 +23,7 @@ class Recorder:
         self.run = run
         self._writer = Writer(run)
         self._draft: Draft | None = None
+        self._branches: list[Draft] = []
         self._model: CompiledModel | None = None
         self._closed = False
 
@@ -48,8 +49,8 @@ class Recorder:
         return len(self._draft.rows) if self._draft else 0
 
     @property
-    def failed(self) -> tuple[Save, ...]:
-        """Saves that failed; their episodes are in memory and ``retry`` tries them again."""
+    def failed(self) -> tuple[Job, ...]:
+        """What failed; episodes to be saved are in memory and ``retry`` tries them again."""
         return self._writer.failed
 
     def start(self, info: EpisodeInfo, model: CompiledModel) -> None:
@@ -68,7 +69,7 @@ class Recorder:
                 f"{self.run.folder} takes no such episode: {'; '.join(differences)}. "
                 "Open a run of its own for it"
             )
-        self._draft, self._model = Draft(info), model
+        self._draft, self._model, self._branches = Draft(info), model, []
         self._writer.raise_error()
 
     def append(self, row: StepRecord) -> None:
@@ -81,24 +82,49 @@ class Recorder:
         self._running("raw").raw.extend(frames)
         self._writer.raise_error()
 
+    def rewind(self, first: int, result: EpisodeResult) -> None:
+        """Take the rows from ``first`` on away, as a branch that is saved with the episode.
+
+        ``result`` says how the branch ended.
+        """
+        branch = self._running("rewind").cut(first)
+        branch.end(result)
+        self._branches.append(branch)
+
     def finish(self, result: EpisodeResult) -> Save | None:
-        """End the episode and hand it to the writer; None, and no file, when it has no rows."""
-        draft, model = self._running("finish"), self._model
+        """End the episode and hand it to the writer; None, and no file, when it has no rows.
+
+        Its branches follow it, as files of their own.
+        """
+        draft = self._running("finish")
         draft.end(result)
         self._draft = None
-        save = None
-        if draft.rows and model is not None:
-            save = Save(draft, model)
-            self._writer.put(save)
+        save = self._save(draft)
+        branches = [saved for branch in self._branches if (saved := self._save(branch))]
+        if save is not None:
+            save.branches = branches
+        return save
+
+    def take_back(self, save: Save) -> Removal:
+        """Move a saved episode and its branches out of the run, into its ``deleted`` folder."""
+        removal = Removal([save, *save.branches])
+        self._writer.put(removal)
+        return removal
+
+    def _save(self, draft: Draft) -> Save | None:
+        if not draft.rows or self._model is None:
+            return None
+        save = Save(draft, self._model)
+        self._writer.put(save)
         return save
 
     def discard(self) -> None:
-        """Forget the running episode; its number goes to the next one."""
+        """Forget the running episode and its branches; its number goes to the next one."""
         self._draft = None
         self._writer.raise_error()
 
-    def retry(self) -> list[Save]:
-        """Try all failed saves again, after space was freed or the folder mended."""
+    def retry(self) -> list[Job]:
+        """Try all that failed again, after space was freed or the folder mended."""
         return self._writer.retry()
 
     def close(self) -> None:
@@ -113,7 +139,7 @@ class Recorder:
         self._writer.close()
         failed = self._writer.failed
         if failed:
-            raise WriteError("\n".join(str(save.error) for save in failed)) from failed[0].error
+            raise WriteError("\n".join(str(job.error) for job in failed)) from failed[0].error
 
     def _running(self, call: str) -> Draft:
         if self._draft is None:

@@ -242,6 +242,8 @@ class EpisodeInfo:
     operator: str
     """A pseudonym."""
     session_id: str
+    attempt_id: str
+    """One try at the task: the episode and the branches that rewinding cut off share it."""
     language_instruction: str
     device: str
     """The operator's device, such as ``openvr`` or ``sim``."""
@@ -280,6 +282,8 @@ class EpisodeInfo:
     model_sha256: str
     """SHA-256 of the compiled model's ``mj_saveModel`` bytes."""
     mujoco_version: str
+    branch_row: int = -1
+    """Row of the attempt's episode where this branch left it; -1 for the episode itself."""
     teleop_config_json: str = "{}"
     packages: Mapping[str, str] = field(default_factory=dict)
     """Package name to version."""
@@ -292,6 +296,8 @@ class EpisodeInfo:
                 raise RecordError(f"{name} must be a whole number > 0, got {getattr(self, name)}")
         if not (isinstance(self.seed, int) and self.seed >= 0):
             raise RecordError(f"seed must be a whole number >= 0, got {self.seed!r}")
+        if self.branch_row < -1:
+            raise RecordError(f"branch_row must be a row or -1, got {self.branch_row}")
         if not self.task or "/" in self.task:
             raise RecordError(f"task must be a plain name, got {self.task!r}")
         for name in ("env_spec_json", "teleop_config_json"):
@@ -327,7 +333,7 @@ class EpisodeResult:
     """(D,) ``mjSTATE_INTEGRATION`` after the last step."""
     interrupted: bool = False
     reason: str = ""
-    """What ended it, such as ``task``, ``button``, ``time_limit`` or ``signal``."""
+    """What ended it, such as ``task``, ``button``, ``time_limit``, ``rewound`` or ``signal``."""
     late_ticks: int = 0
     device_overflow: int = 0
     """Raw frames lost because the recorder drained them too slowly."""

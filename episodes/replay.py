@@ -2,8 +2,9 @@
 
 ``state`` shows the stored states and is always valid. ``ctrl`` re-simulates from the first state
 with what the actuators got, and every state must come out with the same bits. ``action`` resets
-with the stored seed and steps the stored actions: positions within ACTION_TOLERANCE and the same
-success. ``ctrl`` and ``action`` need the recording's MuJoCo version and model.
+with the stored seed, or begins a branch at its first state, and steps the stored actions: positions
+within ACTION_TOLERANCE and the same success. ``ctrl`` and ``action`` need the recording's MuJoCo
+version and model.
 """
 
 from collections.abc import Callable
@@ -96,6 +97,8 @@ def _replay_ctrl(episode: Episode, env: ReplayEnv, states: Array) -> ReplayRepor
 def _replay_action(episode: Episode, env: ReplayEnv, states: Array) -> ReplayReport:
     actions = episode.array(schema.ACTIONS).astype(np.float32)
     env.reset(seed=episode.seed)
+    if episode.attrs.get("branch_row", -1) >= 0:  # it begins in the middle of another
+        env.restore(states[0], episode.array(schema.CONTROLLER_STATE)[0])
     compared, flags = Comparison(episode), list[bool]()
     compared.written(episode, schema.ACTIONS, schema.STATES, schema.STATE_FINAL, schema.SUCCESS)
     compared.state(0, states[0], env.integration_state())

@@ -103,9 +103,17 @@ class Run:
         return partial_files(self.folder)
 
     def next_number(self) -> int:
-        """Return one more than any number in use; numbers of partial files count as used."""
-        used = (episode_number(path) for path in self.episodes_folder.iterdir())
+        """Return one more than any number in use, also by partial and deleted files."""
+        deleted = self.folder / schema.DELETED_DIR
+        paths = [*self.episodes_folder.iterdir(), *(deleted.iterdir() if deleted.exists() else ())]
+        used = (episode_number(path) for path in paths)
         return max((number for number in used if number is not None), default=-1) + 1
+
+    def move_out(self, path: Path) -> Path:
+        """Move an episode's file into the folder of deleted ones: out of the run, but not lost."""
+        target = self.folder / schema.DELETED_DIR / path.name
+        target.parent.mkdir(exist_ok=True)
+        return path.replace(target)
 
     def paths(self, number: int) -> tuple[Path, Path]:
         """Return the partial and the final path of an episode's file."""

@@ -18,6 +18,8 @@ MASKS = ("success", "failure", "interrupted")
 MASTER = "dataset.hdf5"
 EPISODES_DIR = "episodes"
 MODELS_DIR = "models"
+DELETED_DIR = "deleted"
+"""Of a run's folder: episodes that the operator took back."""
 RUN_JSON = "run.json"
 SUFFIX = ".hdf5"
 PARTIAL_SUFFIX = ".hdf5.partial"
@@ -25,6 +27,7 @@ PARTIAL_SUFFIX = ".hdf5.partial"
 ACTIONS = "actions"
 STATES = "states"
 CTRL = "sim/ctrl"
+CONTROLLER_STATE = "sim/controller_state"
 STATE_FINAL = "sim/state_final"
 SUCCESS = "success"
 OBS = "obs"
@@ -75,7 +78,7 @@ _STEP = (
     Field(CTRL, Scope.ROW, ("T", "S", "U"), "f8", "actuator",
           "What the actuators got at every physics step of the row; replays bit for bit.",
           lambda r: r.ctrl, names="ctrl_names"),
-    Field("sim/controller_state", Scope.ROW, ("T", "C"), "f8", "mixed", "What the controllers "
+    Field(CONTROLLER_STATE, Scope.ROW, ("T", "C"), "f8", "mixed", "What the controllers "
           "remembered before the action; none of it matters to a replay of ctrl.",
           lambda r: r.controller_memory),
     Field("operator/head_pose", Scope.ROW, ("T", 7), "f8", "m, 1", "Head in tracking: position and "
@@ -252,6 +255,10 @@ ATTRS: tuple[AttrField, ...] = (
               lambda d: False),
     AttrField("operator_id", str, "Pseudonym of the operator.", lambda d: d.info.operator),
     AttrField("session_id", str, "One run of the recording program.", lambda d: d.info.session_id),
+    AttrField("attempt_id", str, "One try at the task: an episode and the branches that rewinding "
+              "cut off it share this.", lambda d: d.info.attempt_id),
+    AttrField("branch_row", int, "-1, or this is such a branch: the row of the attempt's episode "
+              "whose state is this one's first.", lambda d: d.info.branch_row),
     AttrField("device", str, "The operator's device.", lambda d: d.info.device),
     AttrField("start_time_utc", str, "ISO 8601.", lambda d: d.info.start_time_utc),
     AttrField("t_start_ns", int, "The session's clock at start_time_utc [ns].",

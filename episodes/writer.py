@@ -3,7 +3,8 @@
 import logging
 import queue
 import threading
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 
 from .columns import Column, attributes, columns
@@ -19,19 +20,17 @@ from .storage import check_file, write_file
 logger = logging.getLogger(__name__)
 
 
-@dataclass(slots=True, eq=False)
-class Save:
-    """Follow one episode on its way to the disk; the episode stays in memory until it is there."""
+class Job(ABC):
+    """Follow one piece of the writer's work."""
 
-    draft: Draft | None
-    model: CompiledModel
-    path: Path | None = None
-    """The episode's file, once it is in place."""
-    error: WriteError | None = None
-    """Why the last attempt failed."""
-    told: bool = False
-    """The error was raised somewhere."""
-    _ended: threading.Event = field(default_factory=threading.Event)
+    def __init__(self) -> None:
+        self.path: Path | None = None
+        """The episode's file, once it is in place."""
+        self.error: WriteError | None = None
+        """Why the last attempt failed."""
+        self.told = False
+        """The error was raised somewhere."""
+        self._ended = threading.Event()
 
     @property
     def ended(self) -> bool:
@@ -39,26 +38,24 @@ class Save:
         return self._ended.is_set()
 
     def wait(self, timeout_s: float | None = None) -> Path:
-        """Return the file's path once it is in place; raise WriteError when the save failed."""
+        """Return ``path`` once it is done; raise WriteError when it failed."""
         if not self._ended.wait(timeout_s):
-            raise WriteError(f"the episode is still being saved after {timeout_s} s; wait longer")
+            raise WriteError(f"{self} is still under way after {timeout_s} s; wait longer")
         if self.error is not None:
             self.told = True
             raise self.error
         if self.path is None:
-            raise WriteError("the episode was not saved; close() the recorder to see why")
+            raise WriteError(f"{self} was not done; close() the recorder to see why")
         return self.path
 
     def attempt(self, run: Run, master: Master) -> None:
-        """Save now, in this thread; an error is kept in ``error``."""
+        """Do it now, in this thread; an error is kept in ``error``."""
         try:
-            if self.draft is not None:
-                self.model.store(run.folder)
-                self.path = save_episode(run, self.draft)
-                self.draft = None
+            self._do(run)
             master.rebuild()
         except Exception as error:  # whatever a thread meets must reach the main thread
-            self.error = self._explained(error, run)
+            self.error = WriteError(self._explain(error, run))
+            self.error.__cause__ = error
             logger.error("%s", self.error)
         self._ended.set()
 
@@ -67,21 +64,64 @@ class Save:
         self.error, self.told = None, False
         self._ended.clear()
 
-    def _explained(self, error: Exception, run: Run) -> WriteError:
+    @abstractmethod
+    def _do(self, run: Run) -> None: ...
+
+    @abstractmethod
+    def _explain(self, error: Exception, run: Run) -> str: ...
+
+
+class Save(Job):
+    """Follow one episode on its way to the disk; the episode stays in memory until it is there."""
+
+    def __init__(self, draft: Draft, model: CompiledModel) -> None:
+        super().__init__()
+        self.draft: Draft | None = draft
+        self._model = model
+        self.branches: list[Save] = []
+        """Of what rewinding cut off it."""
+
+    def __str__(self) -> str:
+        return "the save of an episode"
+
+    def _do(self, run: Run) -> None:
+        if self.draft is not None:
+            self._model.store(run.folder)
+            self.path = save_episode(run, self.draft)
+            self.draft = None
+
+    def _explain(self, error: Exception, run: Run) -> str:
         if self.draft is None:
-            text = (
+            return (
                 f"{self.path} is saved, but the run's master file was not rebuilt: {error}; "
                 "close programs that hold it open, then retry(); the next save also rebuilds it"
             )
-        else:
-            text = (
-                f"an episode of {len(self.draft.rows)} rows was not saved in "
-                f"{run.episodes_folder}: {error}; it is kept in memory: free space or mend the "
-                "folder, then retry()"
-            )
-        explained = WriteError(text)
-        explained.__cause__ = error
-        return explained
+        return (
+            f"an episode of {len(self.draft.rows)} rows was not saved in "
+            f"{run.episodes_folder}: {error}; it is kept in memory: free space or mend the "
+            "folder, then retry()"
+        )
+
+
+class Removal(Job):
+    """Follow saved episodes on their way out of the run, into its folder of deleted ones."""
+
+    def __init__(self, saves: Sequence[Save]) -> None:
+        super().__init__()
+        self._left = list(saves)
+
+    def __str__(self) -> str:
+        return f"taking back {', '.join(str(save.path) for save in self._left)}"
+
+    def _do(self, run: Run) -> None:
+        while self._left:
+            path = self._left[-1].path
+            if path is not None:  # else it never came to be a file
+                self.path = run.move_out(path)
+            self._left.pop()
+
+    def _explain(self, error: Exception, run: Run) -> str:
+        return f"{self} failed: {error}; close programs that hold the file open, then retry()"
 
 
 def save_episode(run: Run, draft: Draft) -> Path:
@@ -124,36 +164,36 @@ class Writer:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._master = Master(run.folder)
-        self._queue: queue.SimpleQueue[Save | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._failed: list[Save] = []
+        self._failed: list[Job] = []
         self._thread = threading.Thread(target=self._work, name="episode-writer")
         self._thread.start()
 
     @property
-    def failed(self) -> tuple[Save, ...]:
-        """Return the saves whose last attempt failed; their episodes are still in memory."""
+    def failed(self) -> tuple[Job, ...]:
+        """Return what failed in its last attempt; episodes to be saved are still in memory."""
         with self._lock:
             return tuple(self._failed)
 
-    def put(self, save: Save) -> None:
-        """Take an ended episode; returns at once."""
-        self._queue.put(save)
+    def put(self, job: Job) -> None:
+        """Take a job; returns at once."""
+        self._queue.put(job)
 
     def raise_error(self) -> None:
         """Raise the oldest error that was not raised yet."""
-        for save in self.failed:
-            if save.error is not None and not save.told:
-                save.told = True
-                raise save.error
+        for job in self.failed:
+            if job.error is not None and not job.told:
+                job.told = True
+                raise job.error
 
-    def retry(self) -> list[Save]:
-        """Try all failed saves again."""
+    def retry(self) -> list[Job]:
+        """Try all that failed again."""
         with self._lock:
             again, self._failed = self._failed, []
-        for save in again:
-            save.again()
-            self.put(save)
+        for job in again:
+            job.again()
+            self.put(job)
         return again
 
     def close(self) -> None:
@@ -163,8 +203,8 @@ class Writer:
             self._thread.join()
 
     def _work(self) -> None:
-        while (save := self._queue.get()) is not None:
-            save.attempt(self._run, self._master)
-            if save.error is not None:
+        while (job := self._queue.get()) is not None:
+            job.attempt(self._run, self._master)
+            if job.error is not None:
                 with self._lock:
-                    self._failed.append(save)
+                    self._failed.append(job)

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import secrets
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,7 @@ from teleop_agent.devices import Device
 from teleop_agent.frame import OperatorFrame
 from teleop_agent.policy import PolicyStep
 
-from .loop import EpisodeEnd, Phase, Row, Session, Verdict
+from .loop import EpisodeEnd, Phase, Rejected, Row, Session, Verdict
 from .records import LastPoses, raw_frame, step_record
 
 
@@ -48,6 +49,10 @@ class StatusLine:
         print(text, flush=True)
 
 
+CONFIRM_NS = 5_000_000_000
+"""Between asking to delete an episode and asking again; pressing takes 0.8 s."""
+
+
 class Collector:
     """Record a session's episodes and tell the operator about them."""
 
@@ -69,12 +74,20 @@ class Collector:
         self.error: episodes.EpisodesError | None = None
         self.session: Session | None = None
         self.kept: list[Verdict] = []
+        self._saves: list[episodes.Save] = []
+        """Of the kept episodes."""
+        self._asked_ns: int | None = None
+        """When the operator asked for the first time to take the last one back."""
 
     def started(self, seed: int) -> None:
         """Begin a recording."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         info = dataclasses.replace(
-            self._info, seed=seed, start_time_utc=now, t_start_ns=self._clock.now_ns()
+            self._info,
+            seed=seed,
+            start_time_utc=now,
+            t_start_ns=self._clock.now_ns(),
+            attempt_id=secrets.token_hex(8),
         )
         self._overflow = self._device.overflow
         with self._noted():
@@ -91,6 +104,40 @@ class Collector:
                 self._recorder.raw(raw_frame(frame) for frame in row.frames)
             with self._noted():
                 self._recorder.append(step_record(row, self._env, self._last))
+
+    def rewound(self, rejected: Rejected) -> None:
+        """Cut the rejected rows off; they become a failure of their own."""
+        result = episodes.EpisodeResult(
+            success=rejected.success,
+            outcome=episodes.Outcome.FAILURE,
+            state_final=rejected.state,
+            reason="rewound",
+            late_ticks=rejected.late,
+            observation_final=rejected.observation,
+        )
+        seconds = rejected.first / self._env.control_hz
+        with self._noted():
+            if self._recorder.recording:
+                self._recorder.rewind(rejected.first, result)
+        self.say(f"rewound to {seconds:.1f} s; squeeze the grip to go on from there")
+
+    def asked_to_delete(self) -> None:
+        """Take the last kept episode back, once it has been asked for twice."""
+        if not self._saves:
+            self.say("no episode of this session is left to delete")
+            return
+        now, asked = self._clock.now_ns(), self._asked_ns
+        name = self._saves[-1].path
+        if asked is None or now - asked > CONFIRM_NS:
+            self._asked_ns = now
+            self.say(f"hold X again within {CONFIRM_NS / 1e9:.0f} s to delete {name}")
+            return
+        self._asked_ns = None
+        with self._noted():
+            path = self._recorder.take_back(self._saves[-1]).wait()
+            self._saves.pop()
+            self.kept.pop()
+            self.say(f"deleted {name}: it is {path} now")
 
     def ended(self, end: EpisodeEnd) -> None:
         """Save or forget the episode and say so."""
@@ -122,6 +169,7 @@ class Collector:
             self._fail(error)
             return
         self.kept.append(end.verdict)
+        self._saves.append(save)
         late = f", {end.late} of {end.rows} ticks late" if end.late > 0.01 * end.rows else ""
         what = f"{end.verdict} ({end.reason})"
         self.say(f"episode {len(self.kept)}: {what}, {self._length(end)}{late}, {path}")

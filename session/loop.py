@@ -52,6 +52,10 @@ class SessionEnv(TeleopEnv, Protocol):
         """Return the simulation's whole state (D,)."""
         ...
 
+    def restore(self, state: Array, memory: Array | None = None) -> None:
+        """Go to a state (D,), the controllers to their ``memory`` (C,)."""
+        ...
+
     def controller_memory(self) -> Array:
         """Return what the arms' controllers remember (C,)."""
         ...
@@ -77,6 +81,8 @@ class Phase(StrEnum):
     """For the first engagement; nothing moves, nothing is recorded."""
     RUNNING = "running"
     PAUSED = "paused"
+    REWINDING = "rewinding"
+    """Back along the rows; the operator sees it and lets go where it is to go on."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,6 +130,21 @@ class EpisodeEnd:
     interrupted: bool = False
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Rejected:
+    """Say what a rewind took away: all rows from ``first`` on."""
+
+    first: int
+    """Rows that are kept, of which the next one follows."""
+    state: Array
+    """(D,) after the last row that was taken away."""
+    observation: Observation
+    """And what was seen there."""
+    success: bool
+    late: int
+    """Late ticks in those rows."""
+
+
 @dataclass(frozen=True, slots=True)
 class SessionConfig:
     """Configure when episodes end by themselves."""
@@ -136,6 +157,8 @@ class SessionConfig:
     """Discard what runs into the time limit, instead of keeping it as a failure."""
     waiting_limit_s: float | None = None
     """Give up on an operator who does not engage; None waits for ever, as a person may rest."""
+    rewind_speed: float = 2.0
+    """Seconds of the episode a second: fast enough for a minute, slow enough to stop in time."""
     shortest_kept_s: float = 1.0
     """An interrupted episode shorter than this is not worth keeping."""
 
@@ -153,6 +176,14 @@ class Listener(Protocol):
 
     def row(self, row: Row) -> None:
         """Take one executed step."""
+        ...
+
+    def rewound(self, rejected: Rejected) -> None:
+        """Learn that the episode goes on from an earlier row."""
+        ...
+
+    def asked_to_delete(self) -> None:
+        """Learn that the operator wants the episode that was kept last taken back."""
         ...
 
     def ended(self, end: EpisodeEnd) -> None:
@@ -185,6 +216,7 @@ class Session:
         self._config = config or SessionConfig()
         self._period_ns = round(1e9 / env.control_hz)
         self._hold_ticks = max(1, round(self._config.success_hold_s * env.control_hz))
+        self._stride = self._config.rewind_speed
         self._shortest = round(self._config.shortest_kept_s * env.control_hz)
         self._stopped: str | None = None
         self._deadline_ns = 0
@@ -232,9 +264,13 @@ class Session:
         self._listener.frames(frames, policy)
         if episode.phase is Phase.WAITING and policy.engaged:
             episode.phase = Phase.RUNNING
-            self._listener.started(episode.seed)
+            if not episode.started:
+                episode.started = True
+                self._listener.started(episode.seed)
         if episode.phase is Phase.RUNNING:
             self._step(episode, policy, frames, now)
+        elif episode.phase is Phase.REWINDING:
+            self._scrub(episode, policy, now)
         self._judge(episode, policy)
         self._look(episode, policy)
         self._listener.tick(episode.phase, policy, episode.late)
@@ -286,7 +322,17 @@ class Session:
             self._finish(episode, verdict if keep else Verdict.DISCARD, "time limit")
 
     def _obey(self, episode: "_Episode", event: EpisodeEvent) -> None:
-        if event is EpisodeEvent.PAUSE and episode.phase is not Phase.WAITING:
+        if event is EpisodeEvent.REWIND and episode.trail and episode.phase is not Phase.REWINDING:
+            self._policy.let_go()
+            episode.phase, episode.cursor = Phase.REWINDING, float(len(episode.trail))
+            episode.latest = _Moment(
+                self._env.integration_state(), self._env.controller_memory(), episode.observation
+            )
+        elif event is EpisodeEvent.REWIND_END and episode.phase is Phase.REWINDING:
+            self._go_on(episode)
+        elif event is EpisodeEvent.DELETE_LAST and episode.phase is not Phase.REWINDING:
+            self._listener.asked_to_delete()
+        elif event is EpisodeEvent.PAUSE and episode.phase in (Phase.RUNNING, Phase.PAUSED):
             running = episode.phase is Phase.RUNNING
             episode.phase = Phase.PAUSED if running else Phase.RUNNING
             self._policy.reset()
@@ -296,9 +342,42 @@ class Session:
             if episode.rows or verdict in (Verdict.DISCARD, Verdict.RESET):
                 self._finish(episode, verdict, "button")
 
+    def _scrub(self, episode: "_Episode", policy: PolicyStep, now: int) -> None:
+        """Show the state some rows back; stand still while nobody can tell whether Y is held."""
+        newest = policy.frame
+        if newest is None or now - newest.t_recv_ns > _SILENCE_NS:
+            return
+        episode.cursor = max(0.0, episode.cursor - self._stride)
+        self._show(episode.trail[int(episode.cursor)])
+
+    def _show(self, moment: "_Moment") -> None:
+        self._env.restore(moment.state, moment.memory)
+
+    def _go_on(self, episode: "_Episode") -> None:
+        """Take the rows after the cursor away; the next engagement goes on from there."""
+        first = int(episode.cursor)
+        latest, taken = episode.latest, episode.trail[first:]
+        assert latest is not None
+        if taken:
+            self._show(taken[0])
+            self._listener.rewound(
+                Rejected(
+                    first=first,
+                    state=latest.state,
+                    observation=latest.observation,
+                    success=episode.success,
+                    late=sum(moment.late for moment in taken),
+                )
+            )
+            episode.back_to(first)
+        self._policy.reset()
+        episode.phase, episode.latest = Phase.WAITING, None
+
     def _finish(
         self, episode: "_Episode", verdict: Verdict, reason: str, interrupted: bool = False
     ) -> None:
+        if episode.latest is not None:  # in the middle of a rewind: it is off
+            self._show(episode.latest)
         episode.end = EpisodeEnd(
             verdict,
             reason,
@@ -348,25 +427,60 @@ class Session:
         self._clock.sleep_until(self._deadline_ns)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Moment:
+    """What a rewind needs of a row: where it began, and what the episode had come to by then."""
+
+    state: Array
+    memory: Array
+    observation: Observation
+    held: int = 0
+    success: bool = False
+    late: bool = False
+    """Whether the row's own tick was late."""
+
+
 class _Episode:
     """What one episode has come to."""
 
     def __init__(self, observation: Observation, seed: int) -> None:
         self.observation, self.seed = observation, seed
         self.phase = Phase.WAITING
-        self.rows = self.late = self.held = self.idle = 0
+        self.started = False
+        self.late = self.held = self.idle = 0
         self.success = self.truncated = False
         self.end: EpisodeEnd | None = None
+        self.trail: list[_Moment] = []
+        """One of each row."""
+        self.cursor = 0.0
+        """Row that a rewind has come back to."""
+        self.latest: _Moment | None = None
+        """Where a rewind began, while it is under way."""
+
+    @property
+    def rows(self) -> int:
+        return len(self.trail)
 
     def take(self, row: Row, after: Observation) -> None:
+        self.trail.append(
+            _Moment(row.state, row.memory, self.observation, self.held, self.success, row.late)
+        )
         self.observation = after
-        self.rows += 1
         self.late += row.late
         self.success = bool(row.info["success"])
         self.held = self.held + 1 if self.success else 0
         self.truncated = row.truncated
 
+    def back_to(self, first: int) -> None:
+        moment, taken = self.trail[first], self.trail[first:]
+        del self.trail[first:]
+        self.observation = moment.observation
+        self.held, self.success, self.truncated = moment.held, moment.success, False
+        self.late -= sum(moment.late for moment in taken)
 
+
+_SILENCE_NS = 250_000_000
+"""Without a frame for so long nobody knows what the buttons do."""
 _STALL_PERIODS = 5
 """Up to this many periods of delay are made up for by ticks in quick succession."""
 _VERDICTS = {

@@ -201,6 +201,7 @@ def episode_info(
         seed=0,
         operator=operator,
         session_id=secrets.token_hex(8),
+        attempt_id="",
         language_instruction=env.task.instruction,
         device=device,
         start_time_utc="",

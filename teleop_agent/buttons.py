@@ -25,6 +25,12 @@ class EpisodeEvent(StrEnum):
     """The facing was taken anew and the arms let go (A); done by the policy, told for the log."""
     REREFERENCE_REFUSED = "re-reference refused"
     """A was pressed, the arms were let go, but the headset's pose could not tell a facing."""
+    REWIND = "rewind"
+    """Go back along what was done (Y held) .."""
+    REWIND_END = "rewind end"
+    """.. until here (Y let go)."""
+    DELETE_LAST = "delete last"
+    """Take back the episode that was kept last (X held)."""
     PAUSE = "pause"
     """Pause or go on (both triggers held, no grip)."""
 
@@ -63,6 +69,8 @@ class Press(Enum):
     """Let go before the hold time."""
     HOLD = auto()
     """Still down at the hold time; fires once, and no SHORT follows."""
+    UP = auto()
+    """Let go after a hold."""
 
 
 class PressDetector:
@@ -70,10 +78,15 @@ class PressDetector:
 
     def __init__(self, hold_ns: int, bounce_ns: int) -> None:
         self._hold_ns, self._bounce_ns = hold_ns, bounce_ns
-        self.lose()
+        self._forget()
 
-    def lose(self) -> None:
-        """Forget a press under way and ask for a release first."""
+    def lose(self) -> Press | None:
+        """Forget a press under way and ask for a release first; a hold thereby ends."""
+        end = Press.UP if self._held else None
+        self._forget()
+        return end
+
+    def _forget(self) -> None:
         self._armed = False
         self._down_ns: int | None = None
         self._up_ns: int | None = None
@@ -100,17 +113,22 @@ class PressDetector:
             self._up_ns = t_ns
         if t_ns - self._up_ns < self._bounce_ns:
             return None
-        short = not self._held and self._up_ns - down_ns < self._hold_ns
+        held, short = self._held, self._up_ns - down_ns < self._hold_ns
         self._down_ns, self._up_ns, self._held = None, None, False
+        if held:
+            return Press.UP
         return Press.SHORT if short else None
 
 
-_MEANING: Mapping[tuple[Side, Button, Press], EpisodeEvent] = {
+_MEANING: Mapping[tuple[Side, Button, Press | None], EpisodeEvent] = {
     (Side.RIGHT, Button.PRIMARY, Press.DOWN): EpisodeEvent.REREFERENCE,
     (Side.RIGHT, Button.SECONDARY, Press.SHORT): EpisodeEvent.GOOD,
     (Side.RIGHT, Button.SECONDARY, Press.HOLD): EpisodeEvent.KEEP_FAILURE,
     (Side.LEFT, Button.PRIMARY, Press.SHORT): EpisodeEvent.DISCARD,
+    (Side.LEFT, Button.PRIMARY, Press.HOLD): EpisodeEvent.DELETE_LAST,
     (Side.LEFT, Button.SECONDARY, Press.SHORT): EpisodeEvent.RESET,
+    (Side.LEFT, Button.SECONDARY, Press.HOLD): EpisodeEvent.REWIND,
+    (Side.LEFT, Button.SECONDARY, Press.UP): EpisodeEvent.REWIND_END,
 }
 
 
@@ -131,24 +149,24 @@ class ButtonPanel:
         self._triggers = PressDetector(config.pause_hold_ns, config.bounce_ns)
         self._last_ns: int | None = None
 
-    def reset(self) -> None:
-        """Forget presses under way and ask for releases first."""
-        for detector in (*self._buttons.values(), self._triggers):
-            detector.lose()
+    def reset(self) -> list[EpisodeEvent]:
+        """Forget presses under way and ask for releases first; return what thereby ends."""
+        self._triggers.lose()
+        ended = [(*key, detector.lose()) for key, detector in self._buttons.items()]
+        return [_MEANING[key] for key in ended if key in _MEANING]
 
     def take(self, t_ns: int, frame: OperatorFrame) -> list[EpisodeEvent]:
         """Return what this frame, of session time ``t_ns``, asks for."""
-        if self._last_ns is not None and t_ns - self._last_ns > self._config.max_gap_ns:
-            self.reset()
+        gap = self._last_ns is not None and t_ns - self._last_ns > self._config.max_gap_ns
+        events = self.reset() if gap else []
         self._last_ns = t_ns
-        events = []
         for (side, button), detector in self._buttons.items():
             controller = frame.controllers[side]
-            if not controller.input_valid:
-                detector.lose()
-                continue
-            press = detector.update(t_ns, button in controller.buttons)
-            if press is not None and (side, button, press) in _MEANING:
+            if controller.input_valid:
+                press = detector.update(t_ns, button in controller.buttons)
+            else:
+                press = detector.lose()
+            if (side, button, press) in _MEANING:
                 events.append(_MEANING[side, button, press])
         if self._pause(t_ns, frame.controllers):
             events.append(EpisodeEvent.PAUSE)

@@ -111,6 +111,11 @@ class TeleopPolicy:
             tracker.gripper.reset(self._env.commanded(side).closure)
         self._panel.reset()
 
+    def let_go(self) -> None:
+        """Disengage all arms; each hand must open its grip before it can engage again."""
+        for tracker in self._trackers.values():
+            tracker.let_go()
+
     def act(self, observation: object, frames: Sequence[OperatorFrame], now_ns: int) -> PolicyStep:
         """Return the action for the control step that begins at ``now_ns`` (session clock).
 
@@ -140,7 +145,7 @@ class TeleopPolicy:
         if odd is Reason.CLOCK_RESTART:
             for tracker in self._trackers.values():
                 tracker.restart()
-            self._panel.reset()
+            events += self._panel.reset()
         elif odd is not None:
             for tracker in self._trackers.values():
                 tracker.counts[odd] += 1
@@ -159,8 +164,7 @@ class TeleopPolicy:
                 notices.append(f"{side} arm: {changed}")
 
     def _rereference(self, frame: OperatorFrame, notices: list[str]) -> EpisodeEvent:
-        for tracker in self._trackers.values():
-            tracker.let_go()
+        self.let_go()
         fault = self.facing.take(frame.head)
         if fault is None:
             return EpisodeEvent.REREFERENCE

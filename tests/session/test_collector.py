@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Callable
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 from choreography import Script, ScriptedDevice
@@ -11,6 +12,8 @@ from choreography import Script, ScriptedDevice
 import episodes
 from envs.panda_env import PicoPandaEnv
 from episodes.reader import Episode, open_run
+from episodes.replay import Mode, replay
+from episodes.verify import verify_episode
 from kinematics import Side
 from session.collector import Collector
 from session.loop import Session, SessionConfig, Verdict
@@ -148,3 +151,103 @@ def test_a_failed_save_stops_the_session_and_the_episode_can_still_be_saved(
 
 def _no_space(*_: object) -> None:
     raise OSError(28, "No space left on device")
+
+
+def test_a_rewound_slip_replays_bit_for_bit_on_both_branches(
+    panda: Callable[..., PicoPandaEnv], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    env = panda(task="pick")
+    script = Script()
+    script.engage()
+    script.right.trigger = 0.3
+    script.move(0.8, (0.0, -0.15, -0.10))
+    script.rotate(0.4, (0.1, 0.3, 0.0))
+    script.press(*Y, seconds=1.2)
+    script.hold(0.3)
+    script.engage()
+    script.move(0.8, (0.10, 0.05, 0.05))
+    script.press(*Y, seconds=1.0)  # and once more
+    script.engage()
+    script.move(0.5, (0.0, 0.05, 0.0))
+    script.press(*B)
+    desk = Desk(env, script, tmp_path)
+    desk.run_out()
+    episode, *branches = desk.stored()
+    assert episode.attrs["branch_row"] == -1
+    assert len(branches) == 2
+    assert len({e.attrs["attempt_id"] for e in (episode, *branches)}) == 1
+    assert episode.attrs["outcome"] == "success"
+    states = episode.array("states")
+    kept = episode.array("operator_raw/seq").tolist()
+    for branch in branches:
+        row = branch.attrs["branch_row"]
+        assert (branch.attrs["outcome"], branch.attrs["end_reason"]) == ("failure", "rewound")
+        first = branch.array("states")[0]
+        if row < len(states):
+            np.testing.assert_array_equal(first, states[row])
+        assert set(kept).isdisjoint(branch.array("operator_raw/seq").tolist())
+    for stored in (episode, *branches):
+        assert verify_episode(stored) == []
+        for mode in Mode:
+            report = replay(stored, mode)
+            assert report.ok, (stored, mode, report)
+    with h5py.File(tmp_path / "dataset.hdf5") as file:
+        assert [name.decode() for name in file["mask/success"][:]] == [episode.name]
+    assert "rewound to" in capsys.readouterr().out
+    assert desk.collector.kept == [Verdict.SUCCESS]
+
+
+def test_discarding_discards_the_branches_too(
+    panda: Callable[..., PicoPandaEnv], tmp_path: Path
+) -> None:
+    script = Script()
+    script.engage()
+    script.hold(1.0)
+    script.press(*Y, seconds=1.2)
+    script.engage()
+    script.hold(0.5)
+    script.press(*X)
+    act(script, *B)
+    desk = Desk(panda(), script, tmp_path)
+    desk.run_out()
+    assert [episode.attrs["branch_row"] for episode in desk.stored()] == [-1]
+
+
+def test_the_last_episode_is_deleted_when_asked_for_twice(
+    panda: Callable[..., PicoPandaEnv], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = Script()
+    act(script, *B)
+    script.engage()
+    script.hold(1.0)
+    script.press(*Y, seconds=1.2)
+    script.engage()
+    script.hold(0.5)
+    script.press(*B)
+    script.press(*X, seconds=1.0)
+    script.press(*X, seconds=1.0)  # with its branch
+    script.press(*X, seconds=1.0)
+    script.hold(6.0)
+    script.press(*X, seconds=1.0)  # too late to mean the same
+    act(script, *B)
+    desk = Desk(panda(), script, tmp_path)
+    desk.run_out()
+    assert [episode.number for episode in desk.stored()] == [0, 3]
+    assert [episode.number for episode in open_run(tmp_path / "dataset.hdf5")] == [0, 3]
+    deleted = sorted(path.name for path in (tmp_path / "deleted").iterdir())
+    assert deleted == ["demo_000001.hdf5", "demo_000002.hdf5"]
+    said = capsys.readouterr().out
+    assert said.count("hold X again") == 3
+    assert said.count("deleted ") == 1
+    assert desk.collector.kept == [Verdict.SUCCESS] * 2
+
+
+def test_there_may_be_nothing_to_delete(
+    panda: Callable[..., PicoPandaEnv], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = Script()
+    script.hold(0.2)
+    script.press(*X, seconds=1.0)
+    desk = Desk(panda(), script, tmp_path)
+    desk.run_out()
+    assert "no episode of this session is left to delete" in capsys.readouterr().out

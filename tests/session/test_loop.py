@@ -503,3 +503,133 @@ def test_the_frames_of_a_stall_are_recorded_all_the_same() -> None:
 def test_a_computer_that_is_too_slow_is_late_at_every_tick() -> None:
     _, end = stalled(dict.fromkeys(range(1000), 25_000_000))
     assert end.late > 0.8 * end.rows
+
+
+# Rewinding.
+
+
+def slip(rewound: float) -> Script:
+    """Return a script that works, goes back for ``rewound`` seconds, works again, and is good."""
+    script = engaged(2.0)
+    script.mark("rewind")
+    script.press(*Y, seconds=0.8 + rewound)
+    script.hold(0.3)
+    script.engage()
+    script.hold(1.0)
+    script.press(*B)
+    return script
+
+
+@pytest.mark.parametrize("rewound", [0.2, 0.5, 30.0])
+def test_a_rewind_goes_on_from_an_earlier_row(rewound: float) -> None:
+    stage = Stage(StubEnv(), slip(rewound))
+    end = stage.run()
+    (rejected,) = stage.diary.rejected
+    done = rejected.state[0]
+    assert 2.8 * 50 <= done <= 3.0 * 50  # Y is held 0.8 s before it means anything
+    back = min(done, 2 * 50 * rewound)  # twice as fast as it was done
+    assert rejected.first == pytest.approx(done - back, abs=8)
+    assert rejected.first == 0 or rewound < 1.0
+    rows = stage.diary.rows
+    kept = rows[: rejected.first] + rows[int(done) :]
+    assert [row.state[0] for row in kept] == list(range(len(kept)))
+    assert [row.observation["step"][0] for row in kept] == list(range(len(kept)))
+    assert (end.verdict, end.rows, stage.env.steps) == (Verdict.SUCCESS, len(kept), len(kept))
+    assert stage.diary.seeds == [7]
+    assert rejected.observation["step"][0] == done
+
+
+def test_after_a_rewind_nothing_is_done_before_the_next_engagement() -> None:
+    script = engaged(2.0)
+    script.press(*Y, seconds=1.3)
+    script.hold(3.0)  # with the grip still squeezed
+    stage = Stage(StubEnv(), script)
+    with pytest.raises(DeviceClosedError):
+        stage.run()
+    (rejected,) = stage.diary.rejected
+    assert len(stage.diary.rows) == rejected.state[0]
+    assert stage.env.steps == rejected.first
+    assert Phase.REWINDING in stage.diary.phases
+    assert stage.diary.phases[-1] is Phase.WAITING
+
+
+def test_what_the_task_said_is_taken_back_too() -> None:
+    script = slip(0.5)
+    env = StubEnv()
+    env.success = lambda k: 120 <= k < 160
+    stage = Stage(env, script, SessionConfig(auto_success=False))
+    end = stage.run()
+    (rejected,) = stage.diary.rejected
+    assert rejected.first < 120
+    assert not end.success or env.steps >= 120
+    assert end.late == sum(row.late for row in stage.diary.rows) - rejected.late
+
+
+@pytest.mark.parametrize("ending", ["button", "stop", "device"])
+def test_an_end_in_the_middle_of_a_rewind_keeps_all_rows(ending: str) -> None:
+    script = engaged(2.0)
+    script.left.buttons = Button.SECONDARY
+    script.hold(1.2)
+    if ending == "button":
+        script.press(*B)
+        script.hold(1.0)
+    stage = Stage(StubEnv(), script)
+    if ending == "stop":
+        stage.diary.on_tick = lambda phase: (
+            stage.session.stop("told to") if phase is Phase.REWINDING else None
+        )
+    if ending == "device":
+        with pytest.raises(DeviceClosedError):
+            stage.run()
+    else:
+        stage.run()
+    (end,) = stage.diary.ends
+    assert stage.diary.rejected == []
+    assert end.rows == len(stage.diary.rows) == stage.env.steps
+    assert end.verdict is (Verdict.SUCCESS if ending == "button" else Verdict.FAILURE)
+
+
+def test_a_rewind_stands_still_while_the_link_is_silent() -> None:
+    script = engaged(2.0)
+    script.left.buttons = Button.SECONDARY
+    script.hold(1.0)
+    frames = len(script.frames)
+    script.hold(3.0)
+    script.left.buttons = Button.NONE
+    script.hold(0.1)
+    del script.frames[frames : frames + 225]  # 2.5 s of silence, Y held
+    stage = Stage(StubEnv(), script)
+    with pytest.raises(DeviceClosedError):
+        stage.run()
+    (rejected,) = stage.diary.rejected
+    assert 0 < rejected.state[0] - rejected.first < 80
+
+
+@pytest.mark.parametrize("phase", ["waiting", "paused"])
+def test_rewinding_takes_rows_whenever_there_are_some(phase: str) -> None:
+    script = Script()
+    if phase == "paused":
+        script.engage()
+        script.hold(1.0)
+        script.pull_both_triggers()
+    script.hold(0.2)
+    script.press(*Y, seconds=1.1)
+    script.hold(0.2)
+    stage = Stage(StubEnv(), script)
+    with pytest.raises(DeviceClosedError):
+        stage.run()
+    assert len(stage.diary.rejected) == (phase == "paused")
+
+
+def test_deleting_is_asked_for_at_any_time() -> None:
+    script = Script()
+    script.hold(0.2)
+    script.press(*X, seconds=1.0)
+    script.engage()
+    script.press(*X, seconds=1.0)
+    script.hold(0.2)
+    stage = Stage(StubEnv(), script)
+    with pytest.raises(DeviceClosedError):
+        stage.run()
+    assert stage.diary.deletions == 2
+    assert len(stage.diary.ends) == 1

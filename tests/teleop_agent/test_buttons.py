@@ -62,9 +62,9 @@ class Fingers:
         (Side.RIGHT, Button.SECONDARY, 850, ["keep failure"]),
         (Side.RIGHT, Button.SECONDARY, 3000, ["keep failure"]),
         (Side.LEFT, Button.PRIMARY, 100, ["discard"]),
-        (Side.LEFT, Button.PRIMARY, 1000, []),
+        (Side.LEFT, Button.PRIMARY, 1000, ["delete last"]),
         (Side.LEFT, Button.SECONDARY, 100, ["reset"]),
-        (Side.LEFT, Button.SECONDARY, 1000, []),
+        (Side.LEFT, Button.SECONDARY, 1000, ["rewind", "rewind end"]),
         (Side.RIGHT, Button.STICK, 100, []),
         (Side.LEFT, Button.STICK, 1000, []),
     ],
@@ -115,6 +115,23 @@ def test_a_press_under_way_at_a_loss_is_forgotten(loss: Callable[[Fingers], None
     fingers.buttons[Side.RIGHT] = Button.NONE
     assert fingers.run(100) == []  # and let go: no press
     assert fingers.press(Side.RIGHT, Button.SECONDARY, 100) == [EpisodeEvent.GOOD]
+
+
+@pytest.mark.parametrize("loss", ["input", "frames", "reset"])
+def test_a_hold_under_way_ends_with_a_loss(loss: str) -> None:
+    fingers = Fingers()
+    fingers.buttons[Side.LEFT] = Button.SECONDARY
+    assert fingers.run(1000) == [EpisodeEvent.REWIND]
+    if loss == "input":
+        fingers.readable[Side.LEFT] = False
+        events = fingers.run(200)
+        fingers.readable[Side.LEFT] = True
+    else:
+        events = fingers.run(11, gap_ms=300) if loss == "frames" else fingers.panel.reset()
+    assert events == [EpisodeEvent.REWIND_END]
+    assert fingers.run(1500) == []
+    fingers.buttons[Side.LEFT] = Button.NONE
+    assert fingers.run(100) == []
 
 
 def test_a_button_down_at_the_start_does_not_count() -> None:

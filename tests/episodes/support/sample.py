@@ -60,6 +60,7 @@ def make_info(env: Any, seed: int = 0, spec: EnvSpec = SPEC, **changes: Any) -> 
         },
         "clamp_flags": {"workspace": 1, "speed": 2},
         "button_flags": {"primary": 1, "secondary": 2, "stick": 4},
+        "attempt_id": "try",
         "locks": ("free", "turn only"),
         "guard_states": ("ok", "hold"),
         "guard_reasons": ("none", "stale"),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from choreography import Script, ScriptedDevice
 
-from session.loop import EpisodeEnd, Phase, Row, Session, SessionConfig
+from session.loop import EpisodeEnd, Phase, Rejected, Row, Session, SessionConfig
 from teleop_agent.clock import Clock, VirtualClock
 from teleop_agent.config import TeleopConfig
 from teleop_agent.frame import OperatorFrame
@@ -21,6 +21,8 @@ class Diary:
         self.seeds: list[int] = []
         self.rows: list[Row] = []
         self.ends: list[EpisodeEnd] = []
+        self.rejected: list[Rejected] = []
+        self.deletions = 0
         self.phases: list[Phase] = []
         self.notices: list[str] = []
         self.heard: list[int] = []
@@ -39,6 +41,12 @@ class Diary:
     def row(self, row: Row) -> None:
         self.rows.append(row)
         self.on_row(row)
+
+    def rewound(self, rejected: Rejected) -> None:
+        self.rejected.append(rejected)
+
+    def asked_to_delete(self) -> None:
+        self.deletions += 1
 
     def ended(self, end: EpisodeEnd) -> None:
         self.ends.append(end)

@@ -62,5 +62,10 @@ class StubEnv:
     def integration_state(self) -> np.ndarray:
         return np.array([float(self.steps)])
 
+    def restore(self, state: np.ndarray, memory: np.ndarray | None = None) -> None:
+        assert memory is not None
+        assert memory[0] == -state[0]
+        self.steps, self._ended = int(state[0]), False
+
     def controller_memory(self) -> np.ndarray:
         return np.array([-float(self.steps)])
