@@ -165,6 +165,7 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         self.sides = tuple(mounts)
         self.model = compose(mounts, task.objects)
         self.data = mujoco.MjData(self.model)
+        self._warned = self.data.warning.number
         self._home = self.model.key("home").id
         ticks = self.n_substeps // CONTROL_HZ[self.control_hz]
         self.arms = {
@@ -348,6 +349,7 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
             raise StateError(f"state must be finite ({expected},), got {state.shape}")
         parts = self._memory_parts(memory)
         mujoco.mj_setState(self.model, self.data, state, int(STATE))
+        self._warned[:] = 0
         self._settle()
         if parts is not None:
             for arm, part in zip(self.arms.values(), parts, strict=True):
@@ -395,11 +397,24 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         for row in ctrl:
             into[:] = row
             step(model, data)
+        if any(self._warned.tolist()):
+            raise self._unstable()
         # mj_step leaves poses of the step before: bring them up to date. Not part of the state.
         mujoco.mj_kinematics(model, data)
         self.task.update(data, self.n_substeps)
         self._steps += 1
         return {"success": self.task.success(data)}
+
+    def _unstable(self) -> StateError:
+        """End the episode and say what MuJoCo warned of: it resets a diverged state in silence."""
+        self._ended = True
+        counts = zip(mujoco.mjtWarning.__members__, self._warned.tolist(), strict=False)
+        said = ", ".join(name.removeprefix("mjWARN_") for name, count in counts if count)
+        return StateError(
+            f"the simulation broke down in step {self._steps + 1} of the episode: MuJoCo warned of "
+            f"{said}, and the state is no longer the episode's. Call reset(), or restore() a state "
+            "before it; `python -m envs check` looks for causes in the model"
+        )
 
     def _observe(self) -> Observation:
         data, seen = self.data, self._seen

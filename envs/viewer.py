@@ -32,8 +32,8 @@ _START_TIMEOUT_S = 60.0  # importing and opening takes 1 to 3 s; a loaded laptop
 _CLOSE_TIMEOUT_S = 3.0  # one picture and the window's end; then the process is terminated
 _MESSAGE_BYTES = 256
 _STATE = mujoco.mjtState.mjSTATE_INTEGRATION
-_FIX = "Run with --no-viewer, or " + (
-    "under mjpython." if sys.platform == "darwin" else "set DISPLAY to a screen you may use."
+_FIX = "Do without a window (collect.py --no-viewer), or " + (
+    "run under mjpython." if sys.platform == "darwin" else "set DISPLAY to a screen you may use."
 )
 _GUARD = 'A script that opens a viewer needs `if __name__ == "__main__":`.'
 

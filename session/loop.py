@@ -14,13 +14,14 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from envs.errors import EnvError
 from kinematics import EndEffectorTarget, Side, Waypoint
 from kinematics.frames import Array
 from teleop_agent.buttons import EpisodeEvent
 from teleop_agent.clock import Clock
 from teleop_agent.devices import Device, SceneView
 from teleop_agent.environment import TeleopEnv
-from teleop_agent.errors import DeviceClosedError, TeleopError
+from teleop_agent.errors import TeleopError
 from teleop_agent.frame import OperatorFrame
 from teleop_agent.policy import PolicyStep, TeleopPolicy
 
@@ -234,8 +235,8 @@ class Session:
     def run_episode(self, seed: int) -> EpisodeEnd:
         """Run one episode from ``reset(seed)`` to its end and tell the listener.
 
-        Raises DeviceClosedError when the device has ended; a running episode is kept as an
-        interrupted failure first.
+        Raises DeviceClosedError when the device has ended, EnvError when the simulation broke down;
+        a running episode is kept as an interrupted failure first.
         """
         episode = _Episode(self._env.reset(seed=seed)[0], seed)
         self._policy.reset()
@@ -246,7 +247,7 @@ class Session:
         try:
             while episode.end is None:
                 self._tick(episode)
-        except (DeviceClosedError, TeleopError) as error:
+        except (TeleopError, EnvError) as error:
             self._interrupt(episode, str(error))
             raise
         return episode.end
@@ -282,7 +283,11 @@ class Session:
         t_policy = self._clock.now_ns()
         state, memory = self._env.integration_state(), self._env.controller_memory()
         t_apply = self._clock.now_ns()
-        after, reward, terminated, truncated, info = self._env.step(policy.action)
+        try:
+            after, reward, terminated, truncated, info = self._env.step(policy.action)
+        except EnvError:
+            self._env.restore(state, memory)  # where the last row ended: the episode's end
+            raise
         row = Row(
             observation=episode.observation,
             state=state,

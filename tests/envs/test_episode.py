@@ -264,6 +264,46 @@ def test_a_state_of_another_size_is_refused(make: Make, bad: np.ndarray) -> None
     np.testing.assert_array_equal(env.integration_state(), before)
 
 
+# --- a simulation that breaks down ---
+
+
+def _break(env: PicoPandaEnv, how: str) -> None:
+    """Bring about what MuJoCo answers by resetting the state in silence, or by a mere warning."""
+    if how == "BADQVEL":
+        env.data.qvel[-1] = 1e11
+    elif how == "BADQPOS":
+        env.data.qpos[0] = np.nan
+    elif how == "BADQACC":
+        env.data.qfrc_applied[-1] = 1e12
+
+
+@pytest.mark.parametrize("how", ["BADQVEL", "BADQPOS", "BADQACC"])
+@pytest.mark.parametrize("task", ["pick", "lift_tray"])
+def test_a_simulation_that_breaks_down_is_an_error(make: Make, task: str, how: str) -> None:
+    """MuJoCo puts the model's first pose in place of the state and goes on: no number shows it."""
+    env = make(task=task)
+    env.reset(seed=0)
+    action = np.zeros(env.action_space.shape, np.float32)
+    env.step(action)
+    before = env.integration_state()
+    _break(env, how)
+    with pytest.raises(StateError, match=rf"broke down in step 2 .* {how}, .*Call reset"):
+        env.step(action)
+    with pytest.raises(EnvError, match="call reset"):
+        env.step(action)
+    env.restore(before)  # a state before it is as good as ever
+    env.step(action)
+    env.reset(seed=0)
+    env.step(action)
+
+
+def test_recorded_ctrl_that_is_none_is_an_error(make: Make) -> None:
+    env = make()
+    env.reset(seed=0)
+    with pytest.raises(StateError, match="BADCTRL"):
+        env.apply_ctrl(np.full((12, 8), np.nan))
+
+
 # --- options ---
 
 

@@ -244,7 +244,7 @@ def test_the_backend_for_pictures_does_not_matter(
 
 
 def test_no_display_is_an_error_with_its_fix(no_screen: None, model: mujoco.MjModel) -> None:
-    with pytest.raises(ViewerError, match=r"DISPLAY.*--no-viewer, or set DISPLAY"):
+    with pytest.raises(ViewerError, match=r"DISPLAY.*collect.py --no-viewer\), or set DISPLAY"):
         ViewerProcess(model)
 
 

@@ -10,6 +10,7 @@ import pytest
 from choreography import Script, ScriptedDevice
 
 import episodes
+from envs.errors import StateError
 from envs.panda_env import PicoPandaEnv
 from episodes.reader import Episode, open_run
 from episodes.replay import Mode, replay
@@ -60,6 +61,32 @@ def act(script: Script, *press: Side | Button, seconds: float = 0.15) -> None:
     script.engage()
     script.hold(0.5)
     script.press(*press, seconds=seconds)
+
+
+def test_an_episode_whose_simulation_breaks_down_is_kept_as_it_was(
+    panda: Callable[..., PicoPandaEnv], tmp_path: Path
+) -> None:
+    script = Script()
+    script.engage()
+    script.hold(3.0)
+    env = panda()
+    desk, step = Desk(env, script, tmp_path), env.step
+
+    def breaking(action: np.ndarray) -> object:
+        if env.data.time > 1.5:
+            env.data.qvel[0] = 1e11
+        return step(action)
+
+    with pytest.MonkeyPatch.context() as patch, desk.recorder:
+        patch.setattr(env, "step", breaking)
+        with pytest.raises(StateError, match="BADQVEL"):
+            desk.session.run_episode(0)
+    (found,) = desk.stored()
+    assert found.attrs["outcome"] == "failure"
+    assert found.attrs["interrupted"]
+    assert "BADQVEL" in str(found.attrs["end_reason"])
+    assert verify_episode(found) == []
+    assert all(replay(found, mode).ok for mode in Mode)
 
 
 def test_only_what_is_kept_is_written_and_numbers_have_no_gaps(

@@ -8,6 +8,7 @@ from choreography import Script
 from diary import Diary, Stage
 from stub_env import StubEnv
 
+from envs.errors import StateError
 from envs.panda_env import PicoPandaEnv
 from kinematics import Side
 from session.loop import EpisodeEnd, Phase, Row, SessionConfig, Verdict
@@ -321,6 +322,25 @@ def test_a_device_that_ends_is_an_interruption(
     (end,) = stage.diary.ends
     assert (end.verdict, end.reason, end.interrupted) == (verdict, str(error), True)
     assert end.rows == len(stage.diary.rows)
+
+
+@pytest.mark.parametrize(("step", "verdict"), [(20, Verdict.DISCARD), (90, Verdict.FAILURE)])
+def test_a_simulation_that_breaks_down_is_an_interruption(step: int, verdict: Verdict) -> None:
+    """The rows so far are kept, and the state that they ended in."""
+    stage = Stage(StubEnv(), engaged(3.0))
+
+    def diverge(k: int) -> None:
+        if k == step:
+            stage.env.steps = 0  # as MuJoCo does
+            raise StateError("broke down")
+
+    stage.env.during = diverge
+    with pytest.raises(StateError, match="broke down"):
+        stage.run()
+    (end,) = stage.diary.ends
+    assert (end.verdict, end.reason, end.interrupted) == (verdict, "broke down", True)
+    assert end.rows == len(stage.diary.rows) == step
+    assert stage.env.integration_state() == [step]
 
 
 def test_a_device_that_ends_before_the_beginning_leaves_nothing() -> None:
