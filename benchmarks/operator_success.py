@@ -52,7 +52,8 @@ class Options:
     device_hz: int = 90
     auto_success: bool = True
     """End by itself after 0.5 s of success; else with B only."""
-    limit_s: float = 30.0
+    limit_s: float | None = None
+    """Instead of the task's own time limit."""
     jobs: int = 2
     verbose: bool = False
     """One line an episode."""
@@ -145,7 +146,7 @@ def run(options: Options, seed: int) -> Outcome:
         task=options.task,
         control=options.control,
         control_hz=options.control_hz,
-        time_limit_s=options.limit_s,
+        time_limit_s=options.limit_s or TASKS[options.task].time_limit_s,
         terminate_on_success=False,
     ).unwrapped
     policy, seen = TeleopPolicy(env, TeleopConfig()), Onlooker()

@@ -43,6 +43,9 @@ class ButtonConfig:
     """Longer than any tap, shorter than impatience."""
     pause_hold_ns: int = 1_000_000_000
     """Both triggers are also how grippers close; a second is no grasp by chance."""
+    pause_carrying_ns: int = 3_000_000_000
+    """If both were pulled before the grips opened, as when two hands that hold something take a
+    new grip: twice as long as that lasts."""
     bounce_ns: int = 30_000_000
     """An opening shorter than this is a contact's bounce or a lost bit, no release."""
     max_gap_ns: int = 250_000_000
@@ -147,11 +150,14 @@ class ButtonPanel:
             for button in (Button.PRIMARY, Button.SECONDARY)
         }
         self._triggers = PressDetector(config.pause_hold_ns, config.bounce_ns)
+        self._carrying_triggers = PressDetector(config.pause_carrying_ns, config.bounce_ns)
+        self._carrying = False
+        """Whether both triggers have been pulled since before both grips were open."""
         self._last_ns: int | None = None
 
     def reset(self) -> list[EpisodeEvent]:
         """Forget presses under way and ask for releases first; return what thereby ends."""
-        self._triggers.lose()
+        self._lose_triggers()
         ended = [(*key, detector.lose()) for key, detector in self._buttons.items()]
         return [_MEANING[key] for key in ended if key in _MEANING]
 
@@ -182,7 +188,18 @@ class ButtonPanel:
     def _pause(self, t_ns: int, controllers: Mapping[Side, Controller]) -> bool:
         both = [controllers[side] for side in Side]
         if not all(c.input_valid for c in both):
-            self._triggers.lose()
+            self._lose_triggers()
             return False
-        held = all(c.trigger >= self._config.pulled and c.grip <= self._config.open for c in both)
-        return self._triggers.update(t_ns, held) is Press.HOLD
+        pulled = all(c.trigger >= self._config.pulled for c in both)
+        is_open = all(c.grip <= self._config.open for c in both)
+        self._carrying = pulled and (self._carrying or not is_open)
+        held, carrying = pulled and is_open, self._carrying
+        presses = (
+            self._triggers.update(t_ns, held and not carrying),
+            self._carrying_triggers.update(t_ns, held and carrying),
+        )
+        return Press.HOLD in presses
+
+    def _lose_triggers(self) -> None:
+        self._triggers.lose()
+        self._carrying_triggers.lose()

@@ -168,6 +168,23 @@ def test_no_pause_with_a_grip_squeezed_or_one_trigger_alone(side) -> None:
     assert fingers.run(2000) == []
 
 
+@pytest.mark.parametrize("last", Side)
+def test_a_new_grip_of_two_hands_that_hold_something_is_no_pause(last: Side) -> None:
+    fingers = Fingers()
+    fingers.grip = dict.fromkeys(Side, 1.0)
+    fingers.trigger = dict.fromkeys(Side, 1.0)
+    assert fingers.run(500) == []
+    fingers.grip[last.other] = 0.0
+    assert fingers.run(1500) == []
+    fingers.grip[last] = 0.0
+    assert fingers.run(2900) == []
+    assert fingers.run(200) == [EpisodeEvent.PAUSE]  # 3 s is too long for a new grip
+    fingers.trigger[last] = 0.0
+    assert fingers.run(100) == []
+    fingers.trigger[last] = 1.0
+    assert fingers.run(1100) == [EpisodeEvent.PAUSE]
+
+
 def test_config_is_checked() -> None:
     with pytest.raises(TeleopError, match="bounce_ns must be within"):
         ButtonConfig(bounce_ns=10**9)

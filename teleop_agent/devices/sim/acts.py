@@ -1,6 +1,6 @@
-"""What a simulated person can do, each act as a course in time."""
+"""What a simulated person can do with a hand, each act as a course in time."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,6 @@ from kinematics.frames import Array
 from ...errors import TeleopError
 from ...frame import Button
 from ...turns import norm
-from ..base import SceneView
 from .hand import SimHand
 from .sight import Sight
 from .stroke import SECOND_NS
@@ -54,134 +53,109 @@ class ActConfig:
                 raise TeleopError(f"{name} must be within 0 .. 10, got {value}")
 
 
-class EpisodeOverError(Exception):
-    """Say that the episode is over, whatever the person was about to do."""
-
-
 class LetGoError(Exception):
     """Say that the arm does not follow any more, although the hand squeezes."""
 
 
 class Actor:
-    """Act with the hands of a person who watches what comes of it.
+    """Act with one hand of a person who watches what comes of it.
 
-    While ``working``, every act ends by ``EpisodeOverError`` once the episode is seen to be over,
-    and by ``LetGoError`` once the arm is seen not to follow a hand that squeezes.
+    Every act but ``relax``, ``go_to_rest`` and ``tap`` ends by ``EpisodeOverError`` once the
+    episode is seen to be over, and by ``LetGoError`` once the arm is seen not to follow a hand that
+    squeezes. The other hand is nobody's business here.
     """
 
     def __init__(
-        self, hands: Mapping[Side, SimHand], config: ActConfig, rng: np.random.Generator
+        self, side: Side, hand: SimHand, sight: Sight, config: ActConfig, rng: np.random.Generator
     ) -> None:
-        self.hands, self.config, self._rng = hands, config, rng
-        self.sight = Sight(round(config.reaction_s * SECOND_NS))
-        self.t_ns = 0
-        self.working = Side.RIGHT
-        """The hand that works, or did last."""
+        self.side, self.hand, self.sight, self.config = side, hand, sight, config
+        self._rng = rng
+        self.holds = False
+        """Whether the hand has seen its arm follow, and has not let go since."""
         self.clutches = 0
-        """How often a grip was squeezed."""
-        self._holding: set[Side] = set()
-        self._began_ns = 0
+        """How often the grip was squeezed."""
 
-    def holds(self, side: Side) -> bool:
-        """Return whether the hand has seen its arm follow, and has not let go since."""
-        return side in self._holding
+    @property
+    def t_ns(self) -> int:
+        """Return the time [ns]."""
+        return self.sight.t_ns
 
-    def advance(self, t_ns: int) -> None:
-        """Let it be ``t_ns`` [ns]."""
-        self.t_ns = t_ns
-        self.sight.advance(t_ns)
-
-    def seen(self) -> SceneView:
-        """Return what is seen of a running episode; raise once it is over."""
-        view, stopped_ns = self.sight.seen, self.sight.stopped_ns
-        if view is None or not view.running:
-            raise EpisodeOverError
-        if stopped_ns is not None and stopped_ns > self._began_ns - self.sight.reaction_ns:
-            raise EpisodeOverError
-        return view
-
-    # With all hands.
-
-    def begin(self) -> None:
-        """Begin to work on an episode: only its own end counts."""
-        self._began_ns = self.t_ns
+    # Whatever is to be seen.
 
     def relax(self) -> Act:
-        """Stop and open all hands, whatever is to be seen."""
-        self._holding.clear()
-        for hand in self.hands.values():
-            hand.buttons = Button.NONE
-            hand.stop(self.t_ns)
-            hand.grip.to(0.0, self.t_ns)
-        yield from self.pause_until(self._all_open)
-        for hand in self.hands.values():
-            hand.trigger.to(0.0, self.t_ns)
+        """Stop the hand and open it."""
+        hand, self.holds = self.hand, False
+        hand.buttons = Button.NONE
+        hand.stop(self.t_ns)
+        hand.grip.to(0.0, self.t_ns)
+        yield from self._until(self._is_open)
+        hand.trigger.to(0.0, self.t_ns)
 
     def go_to_rest(self) -> Act:
-        """Bring all hands to their rest."""
-        for hand in self.hands.values():
-            hand.go_to_rest(self.t_ns)
-        yield from self.pause_until(self._all_open)
+        """Bring the hand to its rest."""
+        self.hand.go_to_rest(self.t_ns)
+        yield from self._until(self._is_open)
 
-    def tap(self, side: Side, button: Button) -> Act:
+    def tap(self, button: Button) -> Act:
         """Press a button, and wait for a response."""
-        self.hands[side].buttons = button
-        yield from self.pause(self.config.press_s)
-        self.hands[side].buttons = Button.NONE
-        yield from self.pause(self.config.patience_s)
+        self.hand.buttons = button
+        yield from self._pause(self.config.press_s)
+        self.hand.buttons = Button.NONE
+        yield from self._pause(self.config.patience_s)
 
-    # With the working hand.
+    # While the episode runs.
 
     def squeeze(self) -> Act:
         """Open the hand, squeeze the grip and wait until the arm is seen to follow, or not."""
         yield from self.let_go()
-        side, begin_ns = self.working, self.t_ns
-        self.hands[side].grip.to(1.0, begin_ns)
+        begin_ns = self.t_ns
+        self.hand.grip.to(1.0, begin_ns)
         self.clutches += 1
         while self.t_ns - begin_ns < round(self.config.patience_s * SECOND_NS):
             yield
-            view = self.seen()
-            if view.t_ns > begin_ns and view.engaged.get(side, False):
-                self._holding.add(side)
+            view = self.sight.running()
+            if view.t_ns > begin_ns and view.engaged.get(self.side, False):
+                self.holds = True
                 return
 
     def let_go(self) -> Act:
         """Stop the hand and open it fully."""
-        hand = self.hands[self.working]
-        self._holding.discard(self.working)
-        hand.stop(self.t_ns)
-        hand.grip.to(0.0, self.t_ns)
-        yield from self.work_until(lambda: hand.grip.done(self.t_ns) and hand.still(self.t_ns))
+        self.holds = False
+        self.hand.stop(self.t_ns)
+        self.hand.grip.to(0.0, self.t_ns)
+        yield from self.work_until(self._is_open)
         yield from self.work_for(self.config.release_s)
 
     def stroke(self, by: Array, width_m: float, width_rad: float) -> Act:
         """Move the hand by ``by`` (6,) [m, rad, tracking], scattering as aimed movements do."""
-        hand = self.hands[self.working]
         scatter = self.config.aim_error * self._rng.standard_normal(6)
         scatter[:3] *= norm(by[:3])
         scatter[3:] *= norm(by[3:])
-        hand.move(self.t_ns, by + scatter, width_m, width_rad)
-        yield from self.work_until(lambda: hand.still(self.t_ns))
+        self.hand.move(self.t_ns, by + scatter, width_m, width_rad)
+        yield from self.work_until(self._is_still)
+
+    def make_room(self, remaining: Array) -> Act:
+        """Bring the open hand to where what remains (6,) [m, rad] fits in."""
+        self.hand.move_to(self.t_ns, self.hand.place_for(remaining))
+        yield from self.work_until(self._is_still)
 
     def reclutch(self, remaining: Array) -> Act:
         """Open the hand, bring it to where what remains (6,) [m, rad] fits in, squeeze again."""
-        hand = self.hands[self.working]
         yield from self.work_for(self.config.lag_s)
         yield from self.let_go()
-        hand.move_to(self.t_ns, hand.place_for(remaining))
-        yield from self.work_until(lambda: hand.still(self.t_ns))
+        yield from self.make_room(remaining)
         yield from self.squeeze()
 
     def set_trigger(self, closure: float) -> Act:
         """Close or open the gripper; if the arm lets go meanwhile, take the trigger back."""
-        hand = self.hands[self.working]
-        before = hand.trigger.goal
-        hand.trigger.to(closure, self.t_ns)
+        trigger = self.hand.trigger
+        before = trigger.goal
+        trigger.to(closure, self.t_ns)
         try:
-            yield from self.work_until(lambda: hand.trigger.done(self.t_ns))
+            yield from self.work_until(lambda: trigger.done(self.t_ns))
             yield from self.see_result(self.config.fingers_s)
         except LetGoError:
-            hand.trigger.to(before, self.t_ns)
+            trigger.to(before, self.t_ns)
             raise
 
     # Waiting.
@@ -200,20 +174,21 @@ class Actor:
         """Wait, watching for the episode's end and a hand that its arm no longer follows."""
         while not over():
             yield
-            engaged = self.seen().engaged.get(self.working, False)
-            if self.holds(self.working) and not engaged:
+            engaged = self.sight.running().engaged.get(self.side, False)
+            if self.holds and not engaged:
                 raise LetGoError
 
-    def pause(self, seconds: float) -> Act:
-        """Wait for a time, whatever happens."""
+    def _pause(self, seconds: float) -> Act:
         end_ns = self.t_ns + round(seconds * SECOND_NS)
-        yield from self.pause_until(lambda: self.t_ns >= end_ns)
+        yield from self._until(lambda: self.t_ns >= end_ns)
 
-    def pause_until(self, over: Callable[[], bool]) -> Act:
-        """Wait, whatever else happens."""
+    @staticmethod
+    def _until(over: Callable[[], bool]) -> Act:
         while not over():
             yield
 
-    def _all_open(self) -> bool:
-        t_ns = self.t_ns
-        return all(hand.grip.done(t_ns) and hand.still(t_ns) for hand in self.hands.values())
+    def _is_still(self) -> bool:
+        return self.hand.still(self.t_ns)
+
+    def _is_open(self) -> bool:
+        return self.hand.grip.done(self.t_ns) and self._is_still()

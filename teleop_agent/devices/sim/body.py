@@ -41,9 +41,10 @@ class BodyConfig:
             raise TeleopError(f"eye_m must rise within 1.0 .. 2.2 m, got {self.eye_m}")
 
 
-_REST = {Side.RIGHT: (0.30, -0.22, -0.45), Side.LEFT: (0.05, 0.28, -0.85)}
-"""m forward, left and up of the eyes: the working hand before the body with the elbow bent, the
-idle one hanging at the hip."""
+_WORK = {Side.RIGHT: (0.30, -0.22, -0.45), Side.LEFT: (0.30, 0.22, -0.45)}
+"""m forward, left and up of the eyes: a working hand before the body with the elbow bent."""
+_REST = {**_WORK, Side.LEFT: (0.05, 0.28, -0.85)}
+"""And between episodes: the right one ready, the left one hanging at the hip."""
 _SLOPE = math.radians(-30.0)
 """Pitch of a controller in a relaxed hand."""
 
@@ -74,7 +75,14 @@ class SimBody:
 
     def rest(self, side: Side) -> HandPose:
         """Return ``T_tracking_grip`` of a hand at rest."""
-        position = self._eyes + self._R_tracking_body @ np.array(_REST[side])
+        return self._held(side, _REST[side])
+
+    def work(self, side: Side) -> HandPose:
+        """Return ``T_tracking_grip`` in the middle of a hand's reach."""
+        return self._held(side, _WORK[side])
+
+    def _held(self, side: Side, offset: tuple[float, float, float]) -> HandPose:
+        position = self._eyes + self._R_tracking_body @ np.array(offset)
         turn = turn_exp(np.array([0.0, self.yaw, 0.0]))
         turn = turn @ turn_exp(np.array([_SLOPE, 0.0, 0.0])) @ turn_exp(self._wrist[side])
         return HandPose(position, turn)

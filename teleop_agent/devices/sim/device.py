@@ -15,8 +15,10 @@ from .acts import ActConfig, Actor
 from .body import BodyConfig, SimBody
 from .faults import FaultConfig, FaultInjector
 from .hand import HandConfig, SimHand
-from .mind import MindConfig, SimMind
+from .intent import MindConfig
+from .mind import SimMind
 from .noise import NoiseConfig, Tracker, Transport, Tremor
+from .sight import Sight
 from .stroke import SECOND_NS
 
 
@@ -63,7 +65,7 @@ class SimDevice(Device):
 
     def watch(self, view: SceneView) -> None:
         """Show the scene to the person, at least five times a second."""
-        self._connected().actor.sight.watch(view)
+        self._connected().sight.watch(view)
 
     def close(self) -> None:
         """Let the person go; calling it twice is fine."""
@@ -76,8 +78,8 @@ class SimDevice(Device):
 
     @property
     def clutches(self) -> int:
-        """Return how often the person has squeezed a grip."""
-        return self._connected().actor.clutches
+        """Return how often the person has squeezed a grip, with either hand."""
+        return sum(actor.clutches for actor in self._connected().actors.values())
 
     def _connected(self) -> "_Person":
         if self._person is None:
@@ -97,11 +99,21 @@ class _Person:
         self._body = SimBody(config.body, body)
         pace = float(mind.uniform(*config.hand.pace))
         self._hands = {
-            side: SimHand(self._body.rest(side), self._body.start(side), config.hand, pace)
+            side: SimHand(
+                self._body.start(side),
+                self._body.rest(side),
+                self._body.work(side),
+                config.hand,
+                pace,
+            )
             for side in Side
         }
-        self.actor = Actor(self._hands, config.acts, mind)
-        self.mind = SimMind(self.actor, self._body.yaw, config.mind)
+        self.sight = Sight(round(config.acts.reaction_s * SECOND_NS))
+        self.actors = {
+            side: Actor(side, hand, self.sight, config.acts, rng)
+            for (side, hand), rng in zip(self._hands.items(), mind.spawn(len(Side)), strict=True)
+        }
+        self.mind = SimMind(self.sight, self.actors, self._body.yaw, config.mind)
         self._tremor = {side: Tremor(config.noise, tremor) for side in Side}
         self._tracker = Tracker(config.noise, tracker)
         self._transport = Transport(config.noise, transport)
@@ -127,8 +139,9 @@ class _Person:
         if self.mind.episodes != self._episodes:
             self._episodes = self.mind.episodes
             self._faults.begin_episode()
-        if self.actor.holds(self.actor.working):
-            self._faults.work(since_ns, self.actor.working, SECOND_NS // self._hz)
+        holding = [side for side, actor in self.actors.items() if actor.holds]
+        if holding:
+            self._faults.work(since_ns, holding, SECOND_NS // self._hz)
         return OperatorFrame(
             seq=self._seq,
             t_device_ns=t_ns,

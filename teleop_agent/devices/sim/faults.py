@@ -1,6 +1,7 @@
 """What goes wrong with a controller's tracking, on purpose."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -47,7 +48,7 @@ class FaultConfig:
     planned: tuple[Fault, ...] = ()
     """At given times."""
     each_episode: FaultKind | None = None
-    """Once in every episode, to the working hand."""
+    """Once in every episode, to a hand that holds its arm."""
     duration_s: float = 0.3
     """Of that one: a hand out of the cameras' sight for a moment."""
     window_s: tuple[float, float] = (0.1, 4.0)
@@ -76,8 +77,8 @@ class FaultInjector:
         """Draw when the episode's fault comes."""
         self._left_ns = round(self._rng.uniform(*self._config.window_s) * SECOND_NS)
 
-    def work(self, since_start_ns: int, side: Side, period_ns: int) -> None:
-        """Take note that in this sample the hand holds its arm: the fault comes closer."""
+    def work(self, since_start_ns: int, holding: Sequence[Side], period_ns: int) -> None:
+        """Take note that in this sample these hands hold their arms: the fault comes closer."""
         before, self._left_ns = self._left_ns, self._left_ns - period_ns
         if self._config.each_episode is not None and self._left_ns <= 0 < before:
             self._planned.append(
@@ -85,7 +86,7 @@ class FaultInjector:
                     self._config.each_episode,
                     since_start_ns / SECOND_NS,
                     self._config.duration_s,
-                    side,
+                    holding[int(self._rng.integers(len(holding)))],
                 )
             )
 

@@ -18,10 +18,11 @@ class HandConfig:
     """Say what an arm and a hand can do."""
 
     reach_m: float = 0.35
-    """Radius of the ball about the rest point in which a hand works: with the elbow bent at rest,
-    it ends where the elbow is straight or the hand at the shoulder."""
+    """Radius of the ball in which a hand works: with the elbow bent in its middle, it ends where
+    the elbow is straight or the hand at the shoulder."""
     twist_rad: float = math.radians(70.0)
-    """From the rest turn: a forearm turns 80 degrees either way, the last tenth is a strain."""
+    """From the turn in the middle: a forearm turns 80 degrees either way, the last tenth is a
+    strain."""
     peak_speed: float = 0.55
     """m/s; unhurried, below the 0.7 m/s peak of a recorded teleoperation session."""
     peak_turn_rate: float = 2.0
@@ -54,9 +55,11 @@ class HandConfig:
 class SimHand:
     """Hold one hand's state; poses are ``T_tracking_grip``, times session time [ns]."""
 
-    def __init__(self, rest: HandPose, start: HandPose, config: HandConfig, pace: float) -> None:
-        """Begin still at ``start``; the reach is about ``rest``. ``pace`` multiplies speeds."""
-        self._config, self._rest, self._pace = config, rest, pace
+    def __init__(
+        self, start: HandPose, rest: HandPose, middle: HandPose, config: HandConfig, pace: float
+    ) -> None:
+        """Begin still at ``start``; the reach is about ``middle``. ``pace`` multiplies speeds."""
+        self._config, self._rest, self._middle, self._pace = config, rest, middle, pace
         self._stroke = Stroke(0, 1e-3, start, np.zeros(6))
         self.grip, self.trigger = Ramp(config.grip_s), Ramp(config.trigger_s)
         self.buttons = Button.NONE
@@ -100,9 +103,14 @@ class SimHand:
         if self.is_short(by):
             return 1.0
         here = self.pose(t_ns)
-        out = here.position - self._rest.position
+        out = here.position - self._middle.position
         share = _share_in_ball(out, by[:3], self._config.reach_m)
         return min(share, self._share_of_turn(here, by))
+
+    def is_away(self, t_ns: int) -> bool:
+        """Return whether the hand is out of its reach: it hangs at the hip."""
+        out = norm(self.pose(t_ns).position - self._middle.position)
+        return out > self._config.reach_m + self._config.short_m
 
     def is_short(self, by: Array) -> bool:
         """Return whether a motion (6,) [m, rad] is no more than a correction."""
@@ -121,7 +129,7 @@ class SimHand:
                 shortened(-0.5 * by[3:], 0.95 * self._config.twist_rad),
             ]
         )
-        return self._rest.moved(back)
+        return self._middle.moved(back)
 
     def _duration(self, way: float, width: float, peak: float) -> float:
         config = self._config
@@ -130,12 +138,12 @@ class SimHand:
 
     def _share_of_turn(self, here: HandPose, by: Array) -> float:
         """Return the largest share of the turn, in twentieths, that the wrist can do."""
-        twist = norm(turn_log(here.turn @ self._rest.turn.T))
+        twist = norm(turn_log(here.turn @ self._middle.turn.T))
         most = max(self._config.twist_rad, twist)
         for twentieths in range(20, 0, -1):
             share = twentieths / 20.0
             turned = here.moved(share * by).turn
-            if norm(turn_log(turned @ self._rest.turn.T)) <= most:
+            if norm(turn_log(turned @ self._middle.turn.T)) <= most:
                 return share
         return 0.0
 

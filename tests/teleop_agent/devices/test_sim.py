@@ -21,7 +21,7 @@ from teleop_agent.devices.sim.acts import ActConfig
 from teleop_agent.devices.sim.body import BodyConfig
 from teleop_agent.devices.sim.faults import Fault, FaultConfig, FaultKind
 from teleop_agent.devices.sim.hand import HandConfig
-from teleop_agent.devices.sim.mind import MindConfig
+from teleop_agent.devices.sim.intent import MindConfig
 from teleop_agent.devices.sim.noise import NoiseConfig
 from teleop_agent.errors import TeleopError
 from teleop_agent.frame import Button, OperatorFrame
@@ -46,7 +46,7 @@ def waypoint(
 
 
 class Stage:
-    """Show a device waypoints, one after the other, and let tools follow its hands at once."""
+    """Show a device waypoints, to each hand one after the other; tools follow its hands at once."""
 
     def __init__(self, session: Callable, device: SimDevice, goals: list[Waypoint], **env) -> None:
         made = session(control_hz=10**9 // STEP_NS, **env)
@@ -64,8 +64,9 @@ class Stage:
         step = self.policy.act(None, new, self.now_ns)
         self.env.step(step.action)
         tools = {side: self.env.commanded(side) for side in self.env.sides}
-        if self.goals and self._met(tools[self.goals[0].target.side], self.goals[0]):
-            self.goals.pop(0)
+        firsts = {goal.target.side: goal for goal in reversed(self.goals)}
+        done = [goal for side, goal in firsts.items() if self._met(tools[side], goal)]
+        self.goals = [goal for goal in self.goals if goal not in done]
         engaged = {side: hand.engaged for side, hand in step.hands.items()}
         self.device.watch(SceneView(self.now_ns, tools, engaged, tuple(self.goals), self.running))
         self.frames += new
@@ -100,7 +101,11 @@ class Stage:
 
     def right(self, value: Callable) -> np.ndarray:
         """Return something of the right controller in every frame."""
-        return np.array([value(frame.controllers[Side.RIGHT]) for frame in self.frames])
+        return self.of(Side.RIGHT, value)
+
+    def of(self, side: Side, value: Callable) -> np.ndarray:
+        """Return something of a controller in every frame."""
+        return np.array([value(frame.controllers[side]) for frame in self.frames])
 
     def positions(self) -> np.ndarray:
         """Return the right controller's positions (n, 3) [m, tracking]."""
@@ -123,6 +128,13 @@ NEAR = (0.5, 0.05, 0.22)
 """From the tool's start at (0.5, 0, 0.3): 0.16 m for the hand."""
 FAR = (0.3, -0.3, 0.05)
 """0.73 m for the hand."""
+BOTH = (Side.RIGHT, Side.LEFT)
+LEFT_WORK = (
+    waypoint((0.45, -0.05, 0.25), side=Side.LEFT),
+    waypoint((0.45, -0.05, 0.25), closure=1.0, side=Side.LEFT),
+    waypoint((0.5, 0.1, 0.3), closure=1.0, side=Side.LEFT),
+)
+"""There, close, and bring it, for the left hand."""
 
 
 def content(frames: list[OperatorFrame]) -> list:
@@ -145,7 +157,8 @@ def content(frames: list[OperatorFrame]) -> list:
 
 
 def test_the_same_seed_and_views_give_the_same_bits(stage) -> None:
-    first, again, other = (stage([waypoint(FAR)], seed=seed).run(3.0) for seed in (3, 3, 4))
+    goals = [waypoint(FAR), *LEFT_WORK]
+    first, again, other = (stage(goals, seed=seed, sides=BOTH).run(4.0) for seed in (3, 3, 4))
     assert content(first.frames) == content(again.frames)
     assert first.frames[0].head.matrix.tobytes() != other.frames[0].head.matrix.tobytes()
 
@@ -162,7 +175,7 @@ def test_connecting_again_brings_the_same_person() -> None:
 
 @pytest.mark.parametrize("read_ms", [1, 7, 50])
 def test_the_times_of_reads_change_nothing(stage, read_ms: int) -> None:
-    reference = stage([waypoint(NEAR)])
+    reference = stage([waypoint(NEAR), *LEFT_WORK], sides=BOTH)
     views, show = [], reference.device.watch
 
     def watch(view: SceneView) -> None:
@@ -360,12 +373,59 @@ def test_when_episodes_stop_it_rests(stage) -> None:
     assert acting.device.episodes == 1
 
 
-def test_the_left_hand_works_too(stage) -> None:
-    goals = [waypoint(NEAR), waypoint((0.5, -0.05, 0.25), closure=1.0, side=Side.LEFT)]
-    acting = stage(goals, sides=(Side.RIGHT, Side.LEFT)).finish()
-    left = [frame.controllers[Side.LEFT] for frame in acting.frames]
-    assert max(c.grip for c in left) == 1.0
-    assert max(c.trigger for c in left) > 0.95
+def test_the_left_hand_comes_up_works_and_goes_back_to_the_hip(stage) -> None:
+    acting = stage(list(LEFT_WORK), sides=BOTH).finish().run(4.0)
+    height = acting.of(Side.LEFT, lambda c: c.pose.matrix[1, 3])
+    grip = acting.of(Side.LEFT, lambda c: c.grip)
+    assert grip.max() == 1.0
+    assert (height[grip > 0.0] > height[0] + 0.2).all()  # 0.4 m up, less half of what it has to do
+    assert height[-1] == pytest.approx(height[0], abs=0.03)
+    assert acting.device.clutches == 1
+    assert acting.events() == [EpisodeEvent.GOOD]
+
+
+def test_both_hands_work_at_the_same_time(stage) -> None:
+    acting = stage([waypoint(FAR), *LEFT_WORK], sides=BOTH).finish()
+    engaged = [all(hand.engaged for hand in step.hands.values()) for step in acting.steps]
+    assert sum(engaged) * STEP_NS * 1e-9 > 0.5
+    speed = [
+        np.linalg.norm(np.diff(acting.of(side, lambda c: c.pose.matrix[:, 3]), axis=0), axis=1) * 90
+        for side in BOTH
+    ]
+    assert (np.minimum(*speed) > 0.1).sum() / 90 > 0.5  # s in which both move, by more than noise
+
+
+@pytest.mark.parametrize("trouble", ["new grip", "dropout"])
+def test_what_happens_to_one_hand_is_nothing_to_the_other(stage, trouble: str) -> None:
+    """To the bit: the left hand does the same, whatever the right one is up to."""
+    calm = stage([waypoint(NEAR, closure=1.0), *LEFT_WORK], sides=BOTH)
+    config, goal = SimConfig(), waypoint(NEAR, closure=1.0)
+    if trouble == "new grip":
+        goal = waypoint(FAR)
+    else:
+        config = SimConfig(faults=FaultConfig((Fault(FaultKind.DROPOUT, 1.2, 0.3),)))
+    busy = stage([goal, *LEFT_WORK], config, sides=BOTH)
+    for one in (calm, busy):
+        while any(goal.target.side is Side.LEFT for goal in one.goals):
+            one.tick()
+    assert busy.of(Side.RIGHT, lambda c: c.grip)[:-1].min() == 0.0
+    assert busy.device.clutches > calm.device.clutches
+    one, other = (
+        [(c.pose.matrix.tobytes(), c.grip, c.trigger) for c in left]
+        for left in ([f.controllers[Side.LEFT] for f in s.frames] for s in (calm, busy))
+    )
+    assert one == other
+
+
+def test_a_hand_that_is_done_holds_on_while_the_other_works(stage) -> None:
+    acting = stage([waypoint(FAR), waypoint(NEAR), waypoint(FAR), *LEFT_WORK], sides=BOTH)
+    while any(goal.target.side is Side.LEFT for goal in acting.goals):
+        acting.tick()
+    done = len(acting.frames)
+    acting.finish()
+    assert len(acting.frames) > done + 90
+    assert acting.of(Side.LEFT, lambda c: c.grip)[done:].min() == 1.0
+    assert acting.of(Side.LEFT, lambda c: c.trigger)[done:].min() == 1.0
 
 
 def test_the_idle_hand_only_hangs(stage) -> None:

@@ -8,12 +8,13 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from kinematics import Side
 from session.loop import EpisodeEnd, Listener, Row, Session, SessionConfig
 from teleop_agent.clock import VirtualClock
 from teleop_agent.devices.sim import SimConfig, SimDevice
 from teleop_agent.devices.sim.body import BodyConfig
 from teleop_agent.devices.sim.faults import FaultConfig, FaultKind
-from teleop_agent.devices.sim.mind import MindConfig
+from teleop_agent.devices.sim.intent import MindConfig
 from teleop_agent.policy import TeleopPolicy
 
 
@@ -33,9 +34,12 @@ class Log(Listener):
 
     def holds(self) -> int:
         """Return how often an engaged hand came to be held."""
-        hands = [hand for row in self.rows for hand in row.policy.hands.values()]
-        pairs = itertools.pairwise(hands)
-        return sum(before.engaged and after.reason is not None for before, after in pairs)
+        pairs = itertools.pairwise(row.policy.hands for row in self.rows)
+        return sum(
+            hand.engaged and after[side].reason is not None
+            for before, after in pairs
+            for side, hand in before.items()
+        )
 
 
 def run(
@@ -47,7 +51,8 @@ def run(
     **options: Any,
 ) -> tuple[list[EpisodeEnd], Log]:
     """Run one operator through episodes of these seeds; ``happen`` after every control step."""
-    made = gym.make("envs:PicoPanda-v0", task=task, terminate_on_success=False, **options)
+    env_id = "PicoDualPanda-v0" if task in ("lift_tray", "handover") else "PicoPanda-v0"
+    made = gym.make(f"envs:{env_id}", task=task, terminate_on_success=False, **options)
     env: Any = made.unwrapped
     log = Log(lambda: happen(env))
     settings = SessionConfig(auto_success=auto_success, waiting_limit_s=20.0)
@@ -113,3 +118,25 @@ def test_it_reaches_in_every_control_mode(control: str) -> None:
 def test_it_reaches_at_other_rates(control_hz: int) -> None:
     ends, _ = run("reach", [9], control_hz=control_hz)
     assert ends[0].success
+
+
+def test_both_hands_lift_a_tray_level() -> None:
+    tilts = []
+
+    def measure(env: Any) -> None:
+        up = env.data.body("task/tray").xmat[8]
+        tilts.append(np.rad2deg(np.arccos(min(up, 1.0))))
+
+    ends, log = run("lift_tray", [1], happen=measure)
+    assert ends[0].success
+    assert max(tilts) < 10.0
+    heights = [[row.policy.hands[side].target.position[2] for side in Side] for row in log.rows]
+    rising = np.diff(heights, axis=0)[-150:] > 2e-4  # 1 cm/s
+    assert rising.all(axis=1).sum() > 10  # control steps in which both hands rise
+
+
+def test_a_hand_that_is_lost_while_the_other_holds_comes_back() -> None:
+    faults = FaultConfig(each_episode=FaultKind.DROPOUT, window_s=(6.0, 12.0))
+    ends, log = run("handover", [2], SimConfig(faults=faults))
+    assert ends[0].success
+    assert log.holds() == 1
