@@ -6,6 +6,8 @@ Every action is a float32 vector in [-1, 1], the arms' parts one after the other
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from itertools import accumulate, pairwise
+from math import isfinite
+from operator import ne
 from typing import ClassVar
 
 import mujoco
@@ -43,12 +45,14 @@ class ControlMode(ABC):
         """Return the entries that ask ``arm`` for ``command``, unbounded."""
 
     @abstractmethod
-    def apply(self, arm: ArmController, data: mujoco.MjData, action: Array, ctrl: Array) -> None:
+    def apply(
+        self, arm: ArmController, data: mujoco.MjData, entries: list[float], ctrl: Array
+    ) -> None:
         """Execute entries in [-1, 1]: write the arm's ctrl (n_substeps, nu)."""
 
 
 def _closure(entry: float) -> float:
-    return 0.5 * (float(entry) + 1.0)
+    return 0.5 * (entry + 1.0)
 
 
 class EndEffectorDelta(ControlMode):
@@ -90,18 +94,21 @@ class EndEffectorDelta(ControlMode):
         entries[6] = 2.0 * command.closure - 1.0
         return entries
 
-    def apply(self, arm: ArmController, data: mujoco.MjData, action: Array, ctrl: Array) -> None:
+    def apply(
+        self, arm: ArmController, data: mujoco.MjData, entries: list[float], ctrl: Array
+    ) -> None:
         """Add the increments to the accepted target and follow it; zero holds exactly."""
-        np.multiply(action[:3], arm.speed.linear * self.period, out=self._position)
+        move, turn, grip = entries[:3], entries[3:6], entries[6]
+        np.multiply(move, arm.speed.linear * self.period, out=self._position)
         self._position += arm.position
         self._quat[:] = arm.quat
-        if action[3] or action[4] or action[5]:  # integrating a zero turn renormalises: not exact
-            np.multiply(action[3:6], arm.speed.angular * self.period, out=self._turn)
+        if any(turn):  # integrating a zero turn renormalises: not exact
+            np.multiply(turn, arm.speed.angular * self.period, out=self._turn)
             mujoco.mju_negQuat(self._inverse, arm.quat)
             mujoco.mju_rotVecQuat(self._local, self._turn, self._inverse)
             mujoco.mju_quatIntegrate(self._quat, self._local, 1.0)
             mujoco.mju_normalize4(self._quat)
-        arm.follow_pose(data, self._position, self._quat, _closure(action[6]), ctrl)
+        arm.follow_pose(data, self._position, self._quat, _closure(grip), ctrl)
 
 
 _NO_TURN = 1e-12
@@ -133,12 +140,15 @@ class EndEffectorPose(ControlMode):
         position = 2.0 * (T_base_ee.translation - lower) / (upper - lower) - 1.0
         return np.concatenate([position, columns, [2.0 * command.closure - 1.0]])
 
-    def apply(self, arm: ArmController, data: mujoco.MjData, action: Array, ctrl: Array) -> None:
+    def apply(
+        self, arm: ArmController, data: mujoco.MjData, entries: list[float], ctrl: Array
+    ) -> None:
         """Move the accepted target toward the pose, at most at v_max and omega_max."""
+        action = np.array(entries)
         lower, upper = arm.workspace.lower, arm.workspace.upper
         position = arm.workspace.to_world(lower + 0.5 * (action[:3] + 1.0) * (upper - lower))
         quat = self._rotation(arm, action[3:6], action[6:9])
-        arm.follow_pose(data, position, quat, _closure(action[9]), ctrl)
+        arm.follow_pose(data, position, quat, _closure(entries[9]), ctrl)
 
     @staticmethod
     def _rotation(arm: ArmController, x: Array, y: Array) -> Array:
@@ -178,12 +188,14 @@ class JointPositions(ControlMode):
         entries = (q - arm.ik.lower) / arm.half_range - 1.0
         return np.concatenate([entries, [2.0 * command.closure - 1.0]])
 
-    def apply(self, arm: ArmController, data: mujoco.MjData, action: Array, ctrl: Array) -> None:
+    def apply(
+        self, arm: ArmController, data: mujoco.MjData, entries: list[float], ctrl: Array
+    ) -> None:
         """Move the joint reference toward the targets."""
-        q = action[:-1] + 1.0
-        np.multiply(q, arm.half_range, out=q)
-        np.add(q, arm.ik.lower, out=q)
-        arm.follow_joints(data, q, _closure(action[-1]), ctrl)
+        *joints, grip = entries
+        span = zip(joints, arm.joint_span, strict=True)
+        q = [(entry + 1.0) * half + lower for entry, (lower, half) in span]
+        arm.follow_joints(data, q, _closure(grip), ctrl)
 
 
 CONTROL_MODES: dict[str, type[ControlMode]] = {
@@ -222,19 +234,20 @@ class ActionCodec:
 
         Raises ActionError for a wrong shape or a non-finite entry, before anything has moved.
         """
-        given = np.asarray(action, dtype=np.float64)
+        given = np.asarray(action)
         if given.shape != (self.width,):
             raise ActionError(f"action must have shape ({self.width},), got {given.shape}")
-        inside, n_clipped = given, 0
-        if not all(-1.0 <= entry <= 1.0 for entry in given.tolist()):
-            inside, n_clipped = self._clip(given)
+        # Plain floats: a handful costs less than the calls of NumPy after a pass of physics.
+        entries, n_clipped = given.tolist(), 0
+        if max(entries) > 1.0 or min(entries) < -1.0 or not all(map(isfinite, entries)):
+            entries, n_clipped = self._clip(entries)
         for arm, part in self._parts:
-            self.mode.apply(arm, data, inside[part], ctrl)
+            self.mode.apply(arm, data, entries[part], ctrl)
         return n_clipped
 
-    def _clip(self, given: Array) -> tuple[Array, int]:
-        if not np.isfinite(given).all():
-            index = int(np.flatnonzero(~np.isfinite(given))[0])
-            raise ActionError(f"action[{index}] ({self.names[index]}) is {given[index]}")
-        inside = np.clip(given, -1.0, 1.0)
-        return inside, int(np.count_nonzero(inside != given))
+    def _clip(self, entries: list[float]) -> tuple[list[float], int]:
+        for name, (index, entry) in zip(self.names, enumerate(entries), strict=True):
+            if not isfinite(entry):
+                raise ActionError(f"action[{index}] ({name}) is {entry}")
+        inside = [min(max(entry, -1.0), 1.0) for entry in entries]
+        return inside, sum(map(ne, inside, entries))

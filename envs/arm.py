@@ -1,5 +1,6 @@
 """One arm inside an environment: the target it has accepted and the ctrl that follows it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntFlag
 
@@ -85,13 +86,12 @@ class ArmController:
         self._period, self._ticks = n_substeps * timestep, n_ticks
         self._tick_time = self._period / n_ticks
         n = len(names)
-        self._servo = JointServo(
-            n, n_substeps, timestep, arm.servo_time, model.actuator_ctrlrange[self.actuators]
-        )
+        ctrlrange = model.actuator_ctrlrange[self.actuators]
+        self._servo = JointServo(n, n_substeps, n_ticks, timestep, arm.servo_time, ctrlrange)
         self._grip = GripperServo(
             n_substeps, timestep, gripper.max_speed, gripper.ctrl_open, gripper.ctrl_closed
         )
-        self._postures, self._two_postures = np.zeros((n_ticks + 1, n)), np.zeros((2, n))
+        self._postures = np.zeros((n_ticks + 1, n))
         self._block = np.zeros((n_substeps, n))
         self._side_by_side = isinstance(self.actuators, slice)
         self.position, self.quat = np.zeros(3), np.array([1.0, 0.0, 0.0, 0.0])
@@ -105,8 +105,13 @@ class ArmController:
         """What the IK left over; for joint targets, when they were encoded."""
         self.half_range = 0.5 * (self.ik.upper - self.ik.lower)
         """(n,) [rad]; what 1 stands for in an action of joint targets."""
-        self._reach = np.array(arm.velocity_limits) * self._period
-        self._lead = self._reach + self.leash.joint_rad
+        self.joint_span = tuple(zip(self.ik.lower.tolist(), self.half_range.tolist(), strict=True))
+        """Lower end and half of each joint's range [rad]."""
+        self._reach = [speed * self._period for speed in arm.velocity_limits]
+        self._lead = [reach + self.leash.joint_rad for reach in self._reach]
+        ends, ahead = ctrlrange.T, arm.servo_time * np.array(arm.velocity_limits)
+        self._inner = ((ends[0] + ahead).tolist(), (ends[1] - ahead).tolist())
+        """[rad]; between these, feed-forward at full speed stays within the ctrl's range."""
         self._turn, self._way = np.zeros(3), np.zeros(3)
         self._point, self._between = np.zeros(3), np.zeros(4)
         self._measured_p, self._measured_q = np.zeros(3), np.zeros(4)
@@ -121,6 +126,20 @@ class ArmController:
         self._measured_p[:] = data.site_xpos[self.site]
         mujoco.mju_mat2Quat(self._measured_q, data.site_xmat[self.site])
         return self._measured_p, self._measured_q
+
+    def observe(self, data: mujoco.MjData) -> list[float]:
+        """Return what is observed of the arm, in the order of ``Observer``'s keys."""
+        mujoco.mju_mat2Quat(self._measured_q, data.site_xmat[self.site])
+        # Plain floats: they cost less than the calls of NumPy after a pass of physics.
+        return [
+            *data.site_xpos[self.site].tolist(),
+            *_half(self._measured_q.tolist()),
+            *self.position.tolist(),
+            *_half(self.quat.tolist()),
+            *data.qpos[self.qpos_adr].tolist(),
+            *data.qvel[self.dof_adr].tolist(),
+            self.opening(data),
+        ]
 
     def opening(self, data: mujoco.MjData) -> float:
         """Return the distance between the pads [m]."""
@@ -196,7 +215,8 @@ class ArmController:
         self._told_p[:], self._told_q[:] = self.position, self.quat
         tick = self.residual = self.ik.report()
         self._stay_in_reach(tick)
-        self._write(self._postures, previous, closure, ctrl)
+        self._servo.follow(self._postures, previous, self._joint_ctrl(ctrl))
+        self._finish(closure, ctrl)
         return tick
 
     def look_ahead(self, position: Array, quat: Array) -> Array:
@@ -209,24 +229,32 @@ class ArmController:
         self.ik.reset(kept, increment)
         return ahead
 
-    def follow_joints(self, data: mujoco.MjData, q: Array, closure: float, ctrl: Array) -> None:
+    def follow_joints(
+        self, data: mujoco.MjData, q: Sequence[float], closure: float, ctrl: Array
+    ) -> None:
         """Move the reference to joint positions ``q`` (n,) [rad], at joint speed and on a leash."""
-        start, slow = self.ik.q, self._two_postures[1]
-        self._two_postures[0] = start
-        measured = data.qpos[self.qpos_adr]
+        # Plain floats: seven of them cost less than a call of NumPy after a pass of physics.
+        start, measured = self.ik.q.tolist(), data.qpos[self.qpos_adr].tolist()
+        leashed = slowed = False
+        posture, move, inside = [], [], True
+        for wanted, now, was, lead, reach, low, high in zip(
+            q, measured, start, self._lead, self._reach, *self._inner, strict=True
+        ):
+            if abs(wanted - now) > lead:
+                wanted, leashed = (now + lead if wanted > now else now - lead), True
+            if abs(wanted - was) > reach:
+                wanted, slowed = (was + reach if wanted > was else was - reach), True
+            inside = inside and low < wanted < high and low < was < high
+            posture.append(wanted)
+            move.append(wanted - was)
         self.clamps = Clamp.NONE
-        slow[:] = q
-        if not _within(q, measured, self._lead):
-            np.maximum(slow, measured - self._lead, out=slow)
-            np.minimum(slow, measured + self._lead, out=slow)
+        if leashed:
             self.clamps |= Clamp.LEASH
-        if not _within(slow, start, self._reach):
-            np.maximum(slow, start - self._reach, out=slow)
-            np.minimum(slow, start + self._reach, out=slow)
+        if slowed:
             self.clamps |= Clamp.SPEED
-        move = slow - start
-        self.ik.stand(slow, move / self._ticks)
-        self._write(self._two_postures, move, closure, ctrl)
+        self.ik.stand(posture, [step / self._ticks for step in move])
+        self._servo.glide(start, move, self._joint_ctrl(ctrl), inside)
+        self._finish(closure, ctrl)
         self._stand()
 
     def _track(self, start_p: Array, start_q: Array, position: Array, quat: Array) -> None:
@@ -242,13 +270,15 @@ class ArmController:
             ik.step(point, between, self._tick_time)
             self._postures[k] = ik.q
 
-    def _write(self, postures: Array, previous: Array, closure: float, ctrl: Array) -> None:
-        self.closure = closure
-        if self._side_by_side:
-            self._servo.follow(postures, previous, ctrl[:, self.actuators])
-        else:
-            self._servo.follow(postures, previous, self._block)
+    def _joint_ctrl(self, ctrl: Array) -> Array:
+        """Return where the joints' ctrl (n_substeps, n) goes."""
+        return ctrl[:, self.actuators] if self._side_by_side else self._block
+
+    def _finish(self, closure: float, ctrl: Array) -> None:
+        """Complete the ctrl of a control step: the joints' if they are scattered, the gripper's."""
+        if not self._side_by_side:
             ctrl[:, self.actuators] = self._block
+        self.closure = closure
         self._grip.follow(closure, ctrl[:, self.grip_actuator])
 
     def _accept(self, data: mujoco.MjData, position: Array, quat: Array) -> None:
@@ -325,11 +355,9 @@ class ArmController:
             self.clamps |= Clamp.WORKSPACE
 
 
-def _within(q: Array, centre: Array, reach: Array) -> bool:
-    """Return whether every joint of ``q`` (n,) is within its ``reach`` of ``centre``."""
-    # Plain floats: NumPy's reductions take twice as long for seven numbers.
-    numbers = zip(q.tolist(), centre.tolist(), reach.tolist(), strict=True)
-    return all(abs(a - b) <= r for a, b, r in numbers)
+def _half(quat: list[float]) -> list[float]:
+    """Return a quaternion (4,) on the half-sphere of a tool pointing down."""
+    return [-entry for entry in quat] if quat[1] < 0.0 else quat
 
 
 _ROUNDING = 1.0 + 1e-6

@@ -16,6 +16,7 @@ from kinematics.names import names_of
 from .actions import CONTROL_MODES, ActionCodec
 from .arm import ArmController
 from .errors import EnvError, OptionError, StateError
+from .observations import Observation, Observer
 from .options import check_choice, check_pixels, check_reach, check_seconds
 from .rendering import OffscreenRenderer
 from .scene import (
@@ -36,8 +37,6 @@ CONTROL_HZ = {20: 3, 25: 3, 30: 4, 50: 3, 60: 2, 100: 3, 200: 3}
 """Rates of actions [1/s] and, for each, the physics steps of one IK tick: about 200 ticks a
 second, and a whole number of ticks in every control step."""
 REWARDS = ("sparse", "dense")
-
-Observation = dict[str, npt.NDArray[np.float32]]
 
 
 class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
@@ -182,51 +181,13 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         self.action_description = self._codec.description
         self.control_mode = self._codec.mode.name
         self.ctrl = np.zeros((self.n_substeps, self.model.nu))
+        self._ctrl_rows = list(self.ctrl)
         self.action_space = spaces.Box(-1.0, 1.0, (self._codec.width,), np.float32)
-        self.observation_space = space = self._observation_space()
-        self._make_gauges(space)
+        self._observer = Observer(self.arms, self.task)
+        self.observation_space = self._observer.space
         self._sha256: str | None = None
         mujoco.mj_resetDataKeyframe(self.model, self.data, self._home)
         self._settle()
-
-    def _observation_space(self) -> spaces.Dict:
-        """Bound the observations: generously, since MuJoCo's joint limits are soft."""
-        boxes: dict[str, spaces.Space[Any]] = {}
-
-        def box(key: str, lower: npt.ArrayLike, upper: npt.ArrayLike) -> None:
-            low, high = np.asarray(lower, np.float32), np.asarray(upper, np.float32)
-            boxes[key] = spaces.Box(low, high, dtype=np.float32)
-
-        for index, arm in enumerate(self.arms.values()):
-            robot = f"robot{index}_"
-            for key in ("eef", "target"):
-                box(robot + key + "_pos", np.full(3, -_FAR), np.full(3, _FAR))
-                box(robot + key + "_quat", np.full(4, -1.01), np.full(4, 1.01))
-            margin = 0.5  # rad; the arm's whole force moves a joint 0.1 rad past its range
-            box(robot + "joint_pos", arm.ik.lower - margin, arm.ik.upper + margin)
-            # rad/s; ten times the joints' speed limits, and not less than ten times the Panda's
-            fast = np.maximum(10.0 * arm.ik.velocity_limits, 30.0)
-            box(robot + "joint_vel", -fast, fast)
-            opening = arm.gripper.max_opening
-            box(robot + "gripper_qpos", [-0.25 * opening], [1.25 * opening])
-        wide = np.full(len(self.task.object_names), self.task.object_bound)
-        box("object", -wide, wide)
-        return spaces.Dict(boxes)
-
-    def _make_gauges(self, space: spaces.Dict) -> None:
-        """Lay the entries of an observation side by side: converted at once, they cost least."""
-        sizes = {key: spaces.flatdim(box) for key, box in space.items()}
-        ends = np.cumsum(list(sizes.values())).tolist()
-        parts = {
-            key: slice(end - n, end) for (key, n), end in zip(sizes.items(), ends, strict=True)
-        }
-        self._parts = tuple(parts.items())
-        self._seen = np.zeros(ends[-1])
-        self._objects = self._seen[parts["object"]]
-        self._gauges = [
-            {key.removeprefix(f"robot{i}_"): self._seen[part] for key, part in self._parts}
-            for i in range(len(self.arms))
-        ]
 
     # Gymnasium.
 
@@ -243,7 +204,7 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         self._steps, self._ended = 0, False
         if self.render_mode == "human":
             self.render()
-        return self._observe(), {"success": False, "n_clipped": 0}
+        return self._observer.observe(self.data), {"success": False, "n_clipped": 0}
 
     def step(
         self, action: npt.NDArray[np.float32]
@@ -252,7 +213,7 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         if self._ended:
             raise EnvError("the episode has not begun or is over: call reset() before step()")
         n_clipped = self._codec.apply(self.data, action, self.ctrl)
-        info = self._simulate(self.ctrl)
+        info = self._simulate(self._ctrl_rows)
         info["n_clipped"] = n_clipped
         success = info["success"]
         terminated = success and self._terminate
@@ -263,7 +224,7 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
             reward = self.task.shaped_reward(self.data)
         if self.render_mode == "human":
             self.render()
-        return self._observe(), reward, terminated, truncated, info
+        return self._observer.observe(self.data), reward, terminated, truncated, info
 
     def render(self) -> npt.NDArray[np.uint8] | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return a picture (height, width, 3), row 0 at the top, or show the scene in a window."""
@@ -373,11 +334,11 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         """
         if np.shape(ctrl) != self.ctrl.shape:
             raise StateError(f"ctrl must have shape {self.ctrl.shape}, got {np.shape(ctrl)}")
-        return self._simulate(np.asarray(ctrl, dtype=np.float64))
+        return self._simulate(list(np.asarray(ctrl, dtype=np.float64)))
 
     def observe(self) -> Observation:
         """Return the observation of the present state."""
-        return self._observe()
+        return self._observer.observe(self.data)
 
     def camera_name(self, name: str) -> str:
         """Return a camera's name in the model: ``wrist`` is the first arm's."""
@@ -391,10 +352,10 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         for arm in self.arms.values():
             arm.reset(self.data)
 
-    def _simulate(self, ctrl: Array) -> dict[str, Any]:
+    def _simulate(self, ctrl_rows: list[Array]) -> dict[str, Any]:
         model, data, into = self.model, self.data, self.data.ctrl
         step = mujoco.mj_step
-        for row in ctrl:
+        for row in ctrl_rows:
             into[:] = row
             step(model, data)
         if any(self._warned.tolist()):
@@ -416,25 +377,6 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
             "before it; `python -m envs check` looks for causes in the model"
         )
 
-    def _observe(self) -> Observation:
-        data, seen = self.data, self._seen
-        qpos, qvel = data.qpos, data.qvel
-        for index, arm in enumerate(self.arms.values()):
-            robot = self._gauges[index]
-            position, quat = arm.measure(data)
-            robot["eef_pos"][:], robot["eef_quat"][:] = position, quat
-            robot["target_pos"][:], robot["target_quat"][:] = arm.position, arm.quat
-            for key in ("eef_quat", "target_quat"):
-                if robot[key][1] < 0.0:  # the half-sphere of a tool pointing down
-                    np.negative(robot[key], out=robot[key])
-            robot["joint_pos"][:], robot["joint_vel"][:] = qpos[arm.qpos_adr], qvel[arm.dof_adr]
-            robot["gripper_qpos"][0] = arm.opening(data)
-        bound, objects = self.task.object_bound, self._objects
-        np.minimum(self.task.observe(data), bound, out=objects)
-        np.maximum(objects, -bound, out=objects)
-        flat = seen.astype(np.float32)
-        return {key: flat[part] for key, part in self._parts}
-
     # Copies for worker processes: the scene is rebuilt, the state carried over.
 
     def __getstate__(self) -> dict[str, Any]:
@@ -453,7 +395,3 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         self.restore(stored["state"], stored["memory"])
         self._steps, self._ended = stored["progress"]
         self._np_random, self._np_random_seed = stored["random"]
-
-
-_FAR = 5.0
-"""m; the tool never leaves this cube, wherever the base stands."""

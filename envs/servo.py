@@ -6,7 +6,7 @@ v is continuous: it runs linearly from one tick's increment to the next and is b
 first half of every control period, at most 10 ms.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import mujoco
 import numpy as np
@@ -14,33 +14,42 @@ import numpy as np
 from kinematics.frames import Array
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Blend:
-    """Hold what follows a number of IK ticks in one control step, and the room to do it in."""
-
-    weights: Array
-    """(n_substeps, 2 ticks + 2): share of each of ``inputs`` in ctrl."""
-    inputs: Array
-    """(2 ticks + 2, n): where each tick starts [rad], the velocity [rad/s], and the increments of
-    the tick before and of each tick [rad]."""
-    tick_time: float
-    """s"""
-
-
 class JointServo:
-    """Turn joint references into ctrl for one arm; remembers the velocity it left off with."""
+    """Turn joint references into ctrl for one arm; remembers the velocity it left off with.
+
+    A control step of ``ticks`` equal parts is a row for each of: where the parts start [rad], the
+    velocity left off with [rad/s], and the increments of the part before and of each part [rad].
+    Ctrl is a product of these with weights that depend on nothing else.
+    """
 
     def __init__(
-        self, n_joints: int, n_substeps: int, timestep: float, servo_time: float, ctrlrange: Array
+        self,
+        n_joints: int,
+        n_substeps: int,
+        n_ticks: int,
+        timestep: float,
+        servo_time: float,
+        ctrlrange: Array,
     ) -> None:
         """``ctrlrange`` (n, 2) [rad]; ``servo_time`` kv / kp [s]; ``timestep`` of physics [s]."""
-        self._n, self._substeps, self._timestep = n_joints, n_substeps, timestep
+        self._substeps, self._timestep = n_substeps, timestep
         self._servo_time = servo_time
         self._lower, self._upper = (np.tile(bound, (n_substeps, 1)) for bound in ctrlrange.T)
         self._ctrl = np.zeros((n_substeps, n_joints))
-        self.velocity = np.zeros(n_joints)
-        """(n,) [rad/s] fed forward at the last physics step."""
-        self._blends: dict[int, _Blend] = {}
+        rows = np.zeros((2 * n_ticks + 2, n_joints))
+        self._starts, self.velocity, self._before, self._moves = (
+            rows[:n_ticks],
+            rows[n_ticks],
+            rows[n_ticks + 1],
+            rows[n_ticks + 2 :],
+        )
+        # A single part takes the rows next to the middle.
+        self._all, self._single = rows, rows[n_ticks - 1 : n_ticks + 3]
+        self._weights, self._single_weights = self._blend(n_ticks), self._blend(1)
+        self._tick_time, self._time = (n_substeps * timestep / parts for parts in (n_ticks, 1))
+
+    velocity: Array
+    """(n,) [rad/s] fed forward at the last physics step."""
 
     def reset(self) -> None:
         """Stand still."""
@@ -52,22 +61,36 @@ class JointServo:
         The first posture is where the reference stands now; ``previous`` (n,) is the increment of
         the tick before it [rad].
         """
-        ticks = len(postures) - 1
-        if ticks not in self._blends:
-            self._blends[ticks] = self._blend(ticks)
-        blend = self._blends[ticks]
-        inputs, starts = blend.inputs, postures[:-1]
-        inputs[:ticks] = starts
-        inputs[ticks] = self.velocity
-        inputs[ticks + 1] = previous
-        np.subtract(postures[1:], starts, out=inputs[ticks + 2 :])
-        mujoco.mju_mulMatMat(self._ctrl, blend.weights, inputs)
-        np.maximum(self._ctrl, self._lower, out=out)
-        np.minimum(out, self._upper, out=out)
-        np.divide(inputs[-1], blend.tick_time, out=self.velocity)
+        starts = postures[:-1]
+        self._starts[:] = starts
+        self._before[:] = previous
+        np.subtract(postures[1:], starts, out=self._moves)
+        self._write(self._weights, self._all, out)
+        np.divide(self._moves[-1], self._tick_time, out=self.velocity)
 
-    def _blend(self, ticks: int) -> _Blend:
-        """Return the weights that make ctrl of a number of ticks.
+    def glide(
+        self, start: Sequence[float], move: Sequence[float], out: Array, inside: bool
+    ) -> None:
+        """Write ctrl (n_substeps, n) for one even ``move`` (n,) [rad] from ``start`` (n,) [rad].
+
+        ``inside``: the joints are so far from the ends of their ctrl that none can pass them.
+        """
+        rows, time = self._single, self._time
+        rows[0] = start
+        rows[2] = rows[3] = move
+        self._write(self._single_weights, rows, out, inside)
+        self.velocity[:] = [step / time for step in move]
+
+    def _write(self, weights: Array, rows: Array, out: Array, inside: bool = False) -> None:
+        mujoco.mju_mulMatMat(self._ctrl, weights, rows)
+        if inside:
+            out[:] = self._ctrl
+        else:
+            np.maximum(self._ctrl, self._lower, out=out)
+            np.minimum(out, self._upper, out=out)
+
+    def _blend(self, ticks: int) -> Array:
+        """Return the weights (n_substeps, 2 ticks + 2) that make ctrl of a number of ticks.
 
         At the share s of tick k the reference stands s d[k] past q[k] and moves at
         v = ((1 - s) d[k-1] + s d[k]) / tick_time, blended with the old velocity u by b:
@@ -84,7 +107,7 @@ class JointServo:
             weights[row, ticks] = self._servo_time * (1.0 - b)
             weights[row, ticks + 1 + tick] = self._servo_time * b * (1.0 - share) / time
             weights[row, ticks + 2 + tick] = share + self._servo_time * b * share / time
-        return _Blend(weights, np.zeros((2 * ticks + 2, self._n)), time)
+        return weights
 
 
 _BLEND_TIME = 0.010
@@ -101,8 +124,7 @@ class GripperServo:
         self._open, self._closed = ctrl_open, closed
         self.reference = ctrl_open
         """The last ctrl."""
-        self._reach = max_speed * timestep * np.arange(1, n_substeps + 1)
-        self._back = -self._reach
+        self._reach = [max_speed * timestep * step for step in range(1, n_substeps + 1)]
 
     @property
     def closure(self) -> float:
@@ -116,12 +138,13 @@ class GripperServo:
     def follow(self, closure: float, out: Array) -> None:
         """Write ctrl (n_substeps,) on the way to ``closure`` (0 open .. 1 closed)."""
         wanted = self._open + closure * (self._closed - self._open) - self.reference
+        start = self.reference
         if wanted == 0.0:
-            out[:] = self.reference
+            out[:] = start
             return
         if wanted < 0.0:
-            np.maximum(wanted, self._back, out=out)
+            way = [start + max(wanted, -reach) for reach in self._reach]
         else:
-            np.minimum(wanted, self._reach, out=out)
-        np.add(out, self.reference, out=out)
-        self.reference = float(out[-1])
+            way = [start + min(wanted, reach) for reach in self._reach]
+        out[:] = way
+        self.reference = way[-1]

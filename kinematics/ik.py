@@ -200,7 +200,7 @@ class ArmIK:
         self._step[:] = 0.0 if increment is None else increment
         self._refresh()
 
-    def stand(self, q: Array, increment: Array) -> None:
+    def stand(self, q: Sequence[float], increment: Sequence[float]) -> None:
         """Do as ``reset`` with checked postures, once a control step."""
         self._q[:] = q
         self._step[:] = increment

@@ -94,7 +94,10 @@ class Task(ABC):
     def update(self, data: mujoco.MjData, n_substeps: int) -> None:
         """Count how long the condition has held; once a control step."""
         counters = data.userdata
-        counters[HELD] = counters[HELD] + n_substeps if self.condition(data) else 0.0
+        if self.condition(data):
+            counters[HELD] += n_substeps
+        else:
+            counters[HELD] = 0.0
 
     def success(self, data: mujoco.MjData) -> bool:
         """Return whether the condition has held long enough."""
