@@ -4,27 +4,24 @@ import itertools
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Union, cast
 
-import mujoco
-import numpy as np
 import tyro
 from gymnasium import spaces
 from rich.console import Console
 from rich.table import Table
 
-from kinematics import EndEffectorTarget
-
 from . import ENV_IDS
 from .actions import CONTROL_MODES
 from .errors import EnvError
+from .guided import step
 from .options import check_choice
 from .panda_env import CONTROL_HZ, REWARDS, PicoPandaEnv
+from .sheet import draw_sheet
 from .tasks import TASKS
 from .viewer import ViewerProcess
 
-_HAND_SPEED, _HAND_TURN = 0.4, 1.5
-"""m/s and rad/s at which ``view --guide`` moves the tool: a calm hand's."""
 _PICTURES_HZ = 50
 """Control rate of ``view``; the window takes about 30 pictures a second of it."""
 
@@ -101,36 +98,27 @@ class View:
             env.reset(seed=seed)
             ended = False
             while not ended:
-                ended = _step(env, self.guide)
+                ended = step(env, self.guide)
                 yield f"{self.task}, seed {seed}"
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """Draw every task in the middle of being done into one picture."""
+
+    out: Path = Path("tasks.png")
+    """Where to write it: a .png file."""
+
+    def run(self, console: Console) -> int:
+        """Play and draw all tasks, about half a minute without a GPU."""
+        draw_sheet(self.out)
+        console.print(f"{len(TASKS)} tasks in {self.out}", highlight=False)
+        return 0
 
 
 def _arms_of(task: str) -> int:
     check_choice("task", task, TASKS)
     return TASKS[task].n_arms
-
-
-def _step(env: PicoPandaEnv, guided: bool) -> bool:
-    """Run one step, on the guide's way or standing still; return whether the episode ended."""
-    commands = {side: env.commanded(side) for side in env.sides}
-    waypoints = env.guide() if guided else []
-    for side in env.sides:  # each hand does the first of its own
-        target = next((point.target for point in waypoints if point.target.side is side), None)
-        if target is not None:
-            commands[side] = _on_the_way(commands[side], target, 1.0 / env.control_hz)
-    *_, terminated, truncated, _ = env.step(env.encode(commands))
-    return terminated or truncated
-
-
-def _on_the_way(now: EndEffectorTarget, to: EndEffectorTarget, dt: float) -> EndEffectorTarget:
-    """Return the command ``dt`` [s] farther from ``now`` to ``to``, at the speed of a calm hand."""
-    way, turn, quat = to.position - now.position, np.zeros(3), now.quat_wxyz.copy()
-    mujoco.mju_subQuat(turn, to.quat_wxyz, now.quat_wxyz)
-    share = min(1.0, _HAND_SPEED * dt / max(mujoco.mju_norm3(way), 1e-9))
-    part = min(1.0, _HAND_TURN * dt / max(mujoco.mju_norm3(turn), 1e-9))
-    mujoco.mju_quatIntegrate(quat, turn, part)
-    mujoco.mju_normalize4(quat)
-    return EndEffectorTarget(now.side, now.position + share * way, quat, to.closure)
 
 
 def _table(*columns: str) -> Table:
@@ -143,12 +131,13 @@ def _table(*columns: str) -> Table:
 Command = Union[  # noqa: UP007  (tyro reads the annotations)
     Annotated[List, tyro.conf.subcommand("list")],
     Annotated[View, tyro.conf.subcommand("view")],
+    Annotated[Sheet, tyro.conf.subcommand("sheet")],
 ]
 
 
 def main(args: list[str] | None = None) -> int:
     """Run the command line: 0 done, 1 error, 2 usage."""
-    command: List | View = tyro.cli(
+    command: List | View | Sheet = tyro.cli(
         Command,  # pyright: ignore[reportArgumentType]
         args=args,
         prog="python -m envs",
