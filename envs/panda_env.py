@@ -32,6 +32,7 @@ from .scene import (
 )
 from .tasks import TASKS, Task, TaskArm
 from .viewer import ViewerProcess
+from .visuals import MeshPandas, check_visuals
 
 CONTROL_HZ = {20: 3, 25: 3, 30: 4, 50: 3, 60: 2, 100: 3, 200: 3}
 """Rates of actions [1/s] and, for each, the physics steps of one IK tick: about 200 ticks a
@@ -114,8 +115,13 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         camera: str = "front",
         width: int = 640,
         height: int = 480,
+        visuals: str = "primitive",
     ) -> None:
-        """``time_limit_s`` None takes the task's. ``camera``, ``width``, ``height``: rgb_array."""
+        """``time_limit_s`` None takes the task's. ``camera``, ``width``, ``height``: rgb_array.
+
+        ``visuals="menagerie"``: pictures show the mesh Panda (``envs.visuals``); physics, states
+        and the model's hash stay the same.
+        """
         self._options = {
             "task": task,
             "arms": arms,
@@ -131,6 +137,7 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
             "camera": camera,
             "width": width,
             "height": height,
+            "visuals": visuals,
         }
         check_choice("arms", arms, BASES)
         check_choice("task", task, [name for name, made in TASKS.items() if made.n_arms == arms])
@@ -150,7 +157,11 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         self._terminate, self._dense = bool(terminate_on_success), reward == "dense"
         mounts = make_mounts(int(arms), robot, end_effector, base_pose)
         check_reach(TASKS, task, mounts[Side.RIGHT].arm)
+        check_visuals(visuals, mounts)
         self._build(TASKS[task], control, mounts)
+        self._meshes: MeshPandas | None = None
+        if visuals == "menagerie" and render_mode is not None:
+            self._meshes = MeshPandas(self.model, mounts, TASKS[task].objects)
         cameras = names_of(self.model, mujoco.mjtObj.mjOBJ_CAMERA)
         if self.camera_name("wrist") in cameras:  # a tool need not have one
             cameras.append("wrist")
@@ -233,13 +244,18 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
             return None
         if self.render_mode == "human":
             if self._viewer is None:
-                self._viewer = ViewerProcess(self.model)
+                self._viewer = ViewerProcess(self._shown_model)
             self._viewer.update(self.integration_state())
             return None
         camera, width, height = self._picture
         if self._renderer is None:
-            self._renderer = OffscreenRenderer(self.model, width, height)
-        return self._renderer.render(self.data, camera)
+            self._renderer = OffscreenRenderer(self._shown_model, width, height)
+        shown = self.data if self._meshes is None else self._meshes.follow(self.data)
+        return self._renderer.render(shown, camera)
+
+    @property
+    def _shown_model(self) -> mujoco.MjModel:
+        return self.model if self._meshes is None else self._meshes.model
 
     def close(self) -> None:
         """Release the window and the picture buffer; calling it twice is fine."""

@@ -145,7 +145,8 @@ def attach_object(spec: mujoco.MjSpec, thing: str | Prop) -> None:
     attach(spec, child, prop.file, OBJECT if isinstance(thing, str) else prop.prefix)
 
 
-def _attach_all(mounts: Mapping[Side, Mount], objects: Iterable[str | Prop]) -> mujoco.MjSpec:
+def assemble(mounts: Mapping[Side, Mount], objects: Iterable[str | Prop]) -> mujoco.MjSpec:
+    """Return arms, table and objects as one specification, without keyframes."""
     spec = load(MODELS / "arena" / "arena.xml")
     attach(spec, load(MODELS / "table" / "table.xml"), "table", "scene/")
     for side, mount in mounts.items():
@@ -185,7 +186,7 @@ def compose(mounts: Mapping[Side, Mount], objects: Iterable[str | Prop] = ()) ->
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
-            spec = _attach_all(mounts, objects)
+            spec = assemble(mounts, objects)
             _add_home(spec, spec.compile(), mounts)
             return spec.compile()
         except (UserWarning, ValueError) as error:

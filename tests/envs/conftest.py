@@ -64,7 +64,7 @@ WALL_Y = 0.15
 @pytest.fixture
 def wall(monkeypatch: pytest.MonkeyPatch) -> float:
     """Put a wall to the left of the robot, and return the y [m] at which it begins."""
-    compose = scene._attach_all
+    compose = scene.assemble
 
     def with_wall(*arguments: Any) -> mujoco.MjSpec:
         spec = compose(*arguments)
@@ -76,7 +76,7 @@ def wall(monkeypatch: pytest.MonkeyPatch) -> float:
         )
         return spec
 
-    monkeypatch.setattr(scene, "_attach_all", with_wall)
+    monkeypatch.setattr(scene, "assemble", with_wall)
     return WALL_Y
 
 
