@@ -31,14 +31,20 @@ def _x_sine(centre: tuple[float, float, float], peak: float = PEAK, seconds: flo
 # --- no chatter ---
 
 
-@pytest.mark.parametrize("z", [0.30, 0.40])
-def test_the_speed_box_does_not_chatter(ik: ArmIK, drive: type, go_to: Callable, z: float) -> None:
-    """An x sine that asks for more than the joints' speed. Measured 6.7 and 9.4 rad/s2."""
+@pytest.mark.parametrize(("z", "most"), [(0.28, 15.0), (0.35, 15.0), (0.42, 15.0), (0.48, 25.0)])
+def test_the_speed_box_does_not_chatter(
+    ik: ArmIK, drive: type, go_to: Callable, z: float, most: float
+) -> None:
+    """An x sine that asks for more than the joints' speed. Measured 6.6, 7.6, 10.7 rad/s2.
+
+    Higher up its far end is out of reach, too, and the joints stop from full speed there: 21 rad/s2,
+    without a reversal.
+    """
     path = _x_sine((0.5, 0.0, z))
     go_to(ik, path[0], DOWN)
     run = drive(ik, path, DOWN)
     assert np.abs(run.velocity).max() > 2.17, "the box acts"
-    assert run.rms_acceleration(RAMP) <= 15.0
+    assert run.rms_acceleration(RAMP) <= most
     assert run.reversals(RAMP) <= 1e-3
 
 
