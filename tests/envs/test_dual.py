@@ -407,12 +407,16 @@ class Hands:
         return info["success"], terminated or truncated
 
 
+SEEDS = 5
+"""Episodes a task; `benchmarks/operator_success.py` runs a hundred."""
+
+
 @pytest.fixture(scope="module", params=DUAL)
 def solved(request: pytest.FixtureRequest) -> Iterator[tuple[PicoPandaEnv, list[Any]]]:
-    """Return each task's environment and, of 20 seeds, the state and memory at each success."""
+    """Return each task's environment and, of some seeds, the state and memory at each success."""
     env = build(task=request.param, reward="dense")
     ends = []
-    for seed in range(20):
+    for seed in range(SEEDS):
         hands, over = Hands(env, seed), False
         while not over:
             success, over = hands.step()
@@ -426,7 +430,7 @@ def solved(request: pytest.FixtureRequest) -> Iterator[tuple[PicoPandaEnv, list[
 
 def test_guides_solve_their_tasks(solved: tuple[PicoPandaEnv, list[Any]]) -> None:
     env, ends = solved
-    assert len(ends) >= (17 if env.task.name == "dual_peg" else 20)
+    assert len(ends) >= (SEEDS - 1 if env.task.name == "dual_peg" else SEEDS)
 
 
 # --- tasks: what must not count ---

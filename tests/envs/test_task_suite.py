@@ -17,8 +17,8 @@ from kinematics import EndEffectorTarget, Side, Waypoint
 from kinematics.frames import Array
 
 RIGHT = Side.RIGHT
-SEEDS = {"place": 20, "stack": 20, "push": 20, "sort": 20, "drawer": 20, "peg": 20}
-"""Episodes a task."""
+SEEDS = {"place": 6, "stack": 6, "push": 6, "sort": 4, "drawer": 4, "peg": 6}
+"""Episodes a task; `benchmarks/operator_success.py` runs a hundred."""
 LOOK = 2
 """Control steps at 25 Hz between two looks at the guide."""
 
@@ -124,7 +124,7 @@ def _episode(solved: Solved, seed: int) -> None:
 
 @pytest.mark.parametrize("task", SEEDS)
 def test_the_guide_solves_its_task(solve: Callable[[str], Solved], task: str) -> None:
-    allowed = 2 if task == "peg" else 0
+    allowed = 1 if task == "peg" else 0
     assert len(solve(task).ends) >= SEEDS[task] - allowed
 
 
