@@ -1,16 +1,20 @@
-"""How often the simulated operator succeeds: ``python benchmarks/operator_success.py --seeds 100``.
+"""How often the simulated operator succeeds: ``python benchmarks/operator_success.py --write``.
 
 Every seed is one operator, standing and facing anywhere, and one scene, run by the session that
 records demonstrations. Success: the task's own word when the episode ends, by itself or by B,
-within the time limit. Times are simulated seconds.
+within the time limit. Times are simulated seconds. Seeds 0 .. 99 are for docs/tasks.md: whoever
+tunes a task or the operator takes others (``--first 1000``).
 """
 
+import multiprocessing
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -19,6 +23,7 @@ import tyro
 
 from envs import ENV_IDS
 from envs.tasks import TASKS
+from envs.tasks.describe import describe
 from session.loop import EpisodeEnd, Listener, Phase, Rejected, Row, Session, SessionConfig
 from teleop_agent.clock import VirtualClock
 from teleop_agent.config import TeleopConfig
@@ -35,7 +40,8 @@ ARM_M = 0.7
 class Options:
     """Choose task, seeds and what is off."""
 
-    task: str = "pick"
+    task: str = "all"
+    """One or several, separated by commas."""
     seeds: int = 100
     first: int = 0
     """First seed."""
@@ -57,6 +63,8 @@ class Options:
     jobs: int = 2
     verbose: bool = False
     """One line an episode."""
+    write: bool = False
+    """Bring the table in docs/tasks.md up to date: the rows of these tasks and faults."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +93,7 @@ class Onlooker(Listener):
 
     def __init__(self) -> None:
         self.losses = self.engaged = self.waiting = 0
+        self.session: Session | None = None
         self._engaged = False
 
     def started(self, seed: int) -> None:
@@ -112,12 +121,14 @@ class Onlooker(Listener):
         self._engaged = policy.engaged
         self.engaged += policy.engaged
         self.waiting += phase is Phase.WAITING
+        if phase is Phase.PAUSED and self.session is not None:
+            self.session.stop("paused")  # by accident: the operator never means it
 
 
-def operator(options: Options, seed: int) -> SimConfig:
+def operator(options: Options, task: str, seed: int) -> SimConfig:
     """Return the operator's settings; the sign of each error is drawn from the seed."""
     config = SimConfig(device_hz=options.device_hz)
-    window = (0.1, 1.0) if options.task == "reach" else config.faults.window_s
+    window = (0.1, 1.0) if task == "reach" else config.faults.window_s
     faults = replace(config.faults, window_s=window)
     if options.dropout:
         faults = replace(faults, each_episode=FaultKind.DROPOUT)
@@ -138,21 +149,22 @@ def operator(options: Options, seed: int) -> SimConfig:
     )
 
 
-def run(options: Options, seed: int) -> Outcome:
+def run(options: Options, task: str, seed: int) -> Outcome:
     """Run one episode."""
     begin = time.process_time()
     env: Any = gym.make(
-        ENV_IDS[TASKS[options.task].n_arms],
-        task=options.task,
+        ENV_IDS[TASKS[task].n_arms],
+        task=task,
         control=options.control,
         control_hz=options.control_hz,
-        time_limit_s=options.limit_s or TASKS[options.task].time_limit_s,
+        time_limit_s=options.limit_s or TASKS[task].time_limit_s,
         terminate_on_success=False,
     ).unwrapped
     policy, seen = TeleopPolicy(env, TeleopConfig()), Onlooker()
     config = SessionConfig(auto_success=options.auto_success, waiting_limit_s=20.0)
-    with SimDevice(seed, operator(options, seed)) as device:
-        end = Session(env, device, policy, VirtualClock(), seen, config).run_episode(seed)
+    with SimDevice(seed, operator(options, task, seed)) as device:
+        seen.session = Session(env, device, policy, VirtualClock(), seen, config)
+        end = seen.session.run_episode(seed)
         clutches = device.clutches
     env.close()
     return Outcome(
@@ -168,10 +180,10 @@ def run(options: Options, seed: int) -> Outcome:
     )
 
 
-def report(options: Options, outcomes: list[Outcome]) -> None:
-    """Print the table."""
+def report(task: str, outcomes: list[Outcome]) -> None:
+    """Print what there is to know about one task."""
     good = [outcome for outcome in outcomes if outcome.success]
-    print(f"{options.task}: {len(good)} of {len(outcomes)} succeed; ended by: ", end="")
+    print(f"{task}: {len(good)} of {len(outcomes)} succeed; ended by: ", end="")
     print(", ".join(f"{why} {n}" for why, n in Counter(o.why for o in outcomes).most_common()))
     rows: list[tuple[str, Callable[[Outcome], float]]] = [
         ("seconds", lambda o: o.seconds),
@@ -191,15 +203,74 @@ def report(options: Options, outcomes: list[Outcome]) -> None:
         print("failed seeds: " + ", ".join(failed))
 
 
+# docs/tasks.md
+
+PAGE = Path(__file__).parents[1] / "docs" / "tasks.md"
+INTRO = """# Tasks
+
+How often the simulated operator solves each task, through the whole path that a person's hands
+take: device, guard, filter, clutch, limits, environment. It stands and faces anywhere, trembles,
+aims with an error, sees with a delay and knows no task; every seed is another person and another
+scene. Seconds (simulated, from the first grip to the end) and clutches (squeezes of a grip) are
+medians. A fault that a row names comes once in every episode; with `--beliefs-off` the operator is
+wrong about scale, facing and where its hands are. Written by
+`python benchmarks/operator_success.py --write`; rows with faults by their options, too.
+
+| Task | Success | Seconds | p95 | Clutches | Failures | Date |
+|---|---|---|---|---|---|---|
+"""
+FAULTS = ("dropout", "jump", "frozen", "beliefs_off")
+
+
+def label(options: Options, task: str) -> str:
+    """Return the name of a row: the task and what makes it harder."""
+    flags = [f"`--{name.replace('_', '-')}`" for name in FAULTS if getattr(options, name)]
+    return " ".join([f"`{task}`", *flags])
+
+
+def cells(outcomes: list[Outcome]) -> str:
+    """Return the rest of a row."""
+    good = sum(outcome.success for outcome in outcomes)
+    seconds = np.array([outcome.seconds for outcome in outcomes])
+    clutches = np.median([outcome.clutches for outcome in outcomes])
+    failed = Counter(outcome.why for outcome in outcomes if not outcome.success)
+    why = ", ".join(f"{why} {n}" for why, n in failed.most_common()) or "none"
+    today = datetime.now(UTC).date().isoformat()
+    return (
+        f"{good} of {len(outcomes)} | {np.median(seconds):.1f} | {np.percentile(seconds, 95):.1f} "
+        f"| {clutches:g} | {why} | {today}"
+    )
+
+
+def write_page(rows: dict[str, str]) -> None:
+    """Replace these rows of the page and keep the others; describe every task."""
+    text = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+    found = dict(re.findall(r"^\| (`[^|]*) \| (.*) \|$", text, re.MULTILINE)) | rows
+    order = list(TASKS)
+    names = sorted(found, key=lambda name: (name.count("`") > 2, order.index(name.split("`")[1])))
+    table = "".join(f"| {name} | {found[name]} |\n" for name in names)
+    sections = "\n".join(describe(task) for task in TASKS.values())
+    page = f"{INTRO}{table}\n## What each asks for\n\n{sections}"
+    PAGE.write_text(page, encoding="utf-8", newline="\n")
+
+
 def main(options: Options) -> None:
     """Run all seeds and report."""
-    seeds = range(options.first, options.first + options.seeds)
-    with ProcessPoolExecutor(options.jobs) as pool:
-        outcomes = list(pool.map(partial(run, options), seeds))
-    if options.verbose:
-        for outcome in outcomes:
-            print(outcome)
-    report(options, outcomes)
+    if options.write and options.first:
+        raise SystemExit("--write is for seeds from 0 on, which nobody tunes on: leave --first out")
+    tasks = list(TASKS) if options.task == "all" else options.task.split(",")
+    seeds, rows = range(options.first, options.first + options.seeds), {}
+    # Spawned everywhere: what holds a GL context or a thread must not be forked.
+    with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
+        for task in tasks:
+            outcomes = pool.map(partial(run, options, task), seeds, chunksize=1)
+            if options.verbose:
+                for outcome in outcomes:
+                    print(outcome)
+            report(task, outcomes)
+            rows[label(options, task)] = cells(outcomes)
+            if options.write:  # task by task: what has been run is not lost
+                write_page(rows)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from .two_arm import TwoArmTask, across, axis_of, both, carry, point_of, pose_of
 
 
 class LiftTray(TwoArmTask):
-    """Lift the tray 10 cm off the table by both handles, level within 10 degrees, for 0.5 s."""
+    """Lift the tray 10 cm off the table by both handles, level within 10 degrees."""
 
     name = "lift_tray"
     instruction = "Grasp the tray by its two handles and lift it level off the table."
