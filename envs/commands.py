@@ -1,11 +1,13 @@
 """The commands of ``python -m envs``; each returns its exit code."""
 
 import itertools
+import json
+import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Union, cast
+from typing import Annotated, Any, Union, cast
 
 import tyro
 from gymnasium import spaces
@@ -14,10 +16,12 @@ from rich.table import Table
 
 from . import ENV_IDS
 from .actions import CONTROL_MODES
+from .check import Report, Severity, Subject, check, environment_subject, file_subject
 from .errors import EnvError
 from .guided import step
 from .options import check_choice
 from .panda_env import CONTROL_HZ, REWARDS, PicoPandaEnv
+from .robots import MODELS
 from .sheet import draw_sheet
 from .tasks import TASKS
 from .viewer import ViewerProcess
@@ -66,8 +70,10 @@ class List:
 class View:
     """Open a window on a task: the arm waits at home, or does what the task's guide says."""
 
-    task: str = "pick"
-    """What to set up: see `python -m envs list`."""
+    id: Annotated[str | None, tyro.conf.Positional] = None
+    """Environment, such as PicoDualPanda-v0; without it the one that suits the task."""
+    task: str | None = None
+    """What to set up: see `python -m envs list`; without it the environment's first."""
     camera: str | None = None
     """Look through front, side or wrist first, instead of the free camera."""
     guide: bool = False
@@ -79,7 +85,10 @@ class View:
 
     def run(self, console: Console) -> int:
         """Show the task in real time until the window is closed."""
-        env = PicoPandaEnv(self.task, arms=_arms_of(self.task), control_hz=_PICTURES_HZ)
+        task = self.task or _FIRST_TASKS[_arms_of_id(self.id)]
+        if self.id is not None:
+            check_choice("task", task, _tasks_of(_arms_of_id(self.id)))
+        env = PicoPandaEnv(task, arms=_arms_of(task), control_hz=_PICTURES_HZ)
         camera = None if self.camera is None else env.camera_name(self.camera)
         with ViewerProcess(env.model, camera=camera) as viewer:
             console.print(f"{env.task.instruction} Close the window to end.")
@@ -99,7 +108,123 @@ class View:
             ended = False
             while not ended:
                 ended = step(env, self.guide)
-                yield f"{self.task}, seed {seed}"
+                yield f"{env.task.name}, seed {seed}"
+
+
+@dataclass(frozen=True)
+class Check:
+    """Look for faults of a model that the eye cannot see; 1 when there are errors."""
+
+    subject: Annotated[str, tyro.conf.Positional] = ENV_IDS[1]
+    """An MJCF or URDF file, or an environment's id."""
+    task: str | None = None
+    """Check the environment with this task only; without it with every one."""
+    robot: str = "panda"
+    """Check the environment with this arm: a folder of models/, or a path to a robot.toml."""
+    end_effector: str = "gripper"
+    """And with this tool."""
+    all: bool = False
+    """Check every file of models/ and every environment with every task instead."""
+    strict: bool = False
+    """Let warnings count as errors."""
+    json: bool = False
+    """Print JSON."""
+
+    def run(self, console: Console) -> int:
+        """Print what was found; 1 for errors, with ``strict`` also for warnings."""
+        reports = []
+        for subject in self._subjects():
+            reports.append(check(subject))
+            if not self.json:
+                _show(console, reports[-1])
+        if self.json:
+            print(json.dumps([_plain(report) for report in reports], indent=2, allow_nan=False))
+        bad = Severity.WARNING if self.strict else Severity.ERROR
+        return int(any(report.worst >= bad for report in reports))
+
+    def _subjects(self) -> Iterator[Subject]:
+        if self.all:
+            yield from map(file_subject, sorted(MODELS.glob("*/*.xml")))
+            for n_arms in ENV_IDS:
+                yield from self._environments(n_arms)
+        elif self.subject.removeprefix("envs:") in ENV_IDS.values():
+            yield from self._environments(_arms_of_id(self.subject))
+        elif Path(self.subject).suffix.lower() in (".xml", ".urdf", ".mjcf"):
+            yield file_subject(Path(self.subject))
+        else:
+            ids = list(ENV_IDS.values())
+            raise EnvError(
+                f"{self.subject!r} is neither a file ending in .xml or .urdf nor of {ids}"
+            )
+
+    def _environments(self, n_arms: int) -> Iterator[Subject]:
+        tasks = _tasks_of(n_arms)
+        if self.task is not None and not self.all:
+            check_choice("task", self.task, tasks)
+            tasks = [self.task]
+        for task in tasks:
+            env = PicoPandaEnv(task, n_arms, self.robot, self.end_effector)
+            yield environment_subject(env, f"{ENV_IDS[n_arms]}, task {task}")
+
+
+def _show(console: Console, report: Report) -> None:
+    """Print one report: a line for what was found, a line for what to do."""
+    counts = [sum(found.severity is s for found in report.findings) for s in reversed(Severity)]
+    words = zip(counts, ("errors", "warnings", "notes"), strict=True)
+    count = ", ".join(f"{n} {word}" for n, word in words)
+    console.print(f"{report.subject}: {count}", style="bold", highlight=False, markup=False)
+    styles = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: None}
+    for found in report.findings:
+        limit = "" if found.limit is None else f" (limit {found.limit:.4g} {found.unit})"
+        number = f"{found.measured:.4g} {found.unit}".rstrip()
+        console.print(
+            f"  {found.severity.name.lower()} {found.code}: {found.where}: {found.what}: {number}"
+            f"{limit.replace(' )', ')')}\n    {found.advice}",
+            style=styles[found.severity],
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
+    for reason in report.left_out:
+        console.print(f"  left out {reason}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _plain(report: Report) -> dict[str, Any]:
+    """Return a report as JSON types; an infinite number is null."""
+
+    def number(value: float | None) -> float | None:
+        return value if value is not None and math.isfinite(value) else None
+
+    findings = [
+        asdict(found)
+        | {
+            "severity": found.severity.name.lower(),
+            "measured": number(found.measured),
+            "limit": number(found.limit),
+        }
+        for found in report.findings
+    ]
+    return {
+        "subject": report.subject,
+        "worst": report.worst.name.lower() if report.findings else None,
+        "findings": findings,
+        "left_out": list(report.left_out),
+    }
+
+
+_FIRST_TASKS = {1: "pick", 2: "lift_tray"}
+
+
+def _arms_of_id(env_id: str | None) -> int:
+    """Return the arms of an environment; one where none is named."""
+    if env_id is None:
+        return 1
+    check_choice("id", env_id.removeprefix("envs:"), ENV_IDS.values())
+    return next(n for n, known in ENV_IDS.items() if known == env_id.removeprefix("envs:"))
+
+
+def _tasks_of(n_arms: int) -> list[str]:
+    return [name for name, task in TASKS.items() if task.n_arms == n_arms]
 
 
 @dataclass(frozen=True)
@@ -132,16 +257,17 @@ Command = Union[  # noqa: UP007  (tyro reads the annotations)
     Annotated[List, tyro.conf.subcommand("list")],
     Annotated[View, tyro.conf.subcommand("view")],
     Annotated[Sheet, tyro.conf.subcommand("sheet")],
+    Annotated[Check, tyro.conf.subcommand("check")],
 ]
 
 
 def main(args: list[str] | None = None) -> int:
     """Run the command line: 0 done, 1 error, 2 usage."""
-    command: List | View | Sheet = tyro.cli(
+    command: List | View | Sheet | Check = tyro.cli(
         Command,  # pyright: ignore[reportArgumentType]
         args=args,
         prog="python -m envs",
-        description="Look at environments.",
+        description="Look at environments and check models.",
     )
     try:
         return command.run(Console())

@@ -14,6 +14,7 @@ from virtual_screen import PATIENCE_S, Screen
 
 from envs.errors import ViewerError
 from envs.panda_env import PicoPandaEnv
+from envs.tasks import TASKS
 
 Make = Callable[..., PicoPandaEnv]
 HOLD = np.zeros(7, np.float32)
@@ -167,6 +168,8 @@ def test_view_without_a_display_is_an_error_in_words() -> None:
     ("arguments", "code", "words"),
     [
         (("view", "--task", "juggle"), 1, "choose from ['reach', 'pick', 'place'"),
+        (("view", "PicoPandas-v0"), 1, "choose from ['PicoPanda-v0', 'PicoDualPanda-v0']"),
+        (("view", "PicoDualPanda-v0", "--task", "pick"), 1, "choose from ['lift_tray'"),
         (("view", "--camera", "top"), 1, "no camera 'top'; cameras: front, side"),
         (("view", "--speed", "3"), 2, "--speed"),
         ((), 2, "list"),
@@ -190,4 +193,11 @@ def test_view_plays_the_guide(screen: Screen) -> None:
     done = _run("view", "--task", "pick", "--guide", "--camera", "front", "--seconds", "0.5")
     assert done.returncode == 0, done.stderr
     assert "Pick up the red cube" in done.stdout
+    assert screen.name
+
+
+def test_view_takes_an_id_and_stands_idle(screen: Screen) -> None:
+    done = _run("view", "envs:PicoDualPanda-v0", "--seconds", "0.2")
+    assert done.returncode == 0, done.stderr
+    assert TASKS["lift_tray"].instruction.split()[0] in done.stdout
     assert screen.name
