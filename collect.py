@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, cast
+from typing import Annotated, Any, Literal, cast
 
 import gymnasium as gym
 import tyro
@@ -67,6 +67,9 @@ class Options:
     """Meaning of an action: ee_delta, ee_pose or joint."""
     control_hz: int = 50
     """Actions and rows a second: 20, 25, 30, 50, 60, 100 or 200."""
+    randomize: tuple[Literal["visual", "dynamics"], ...] = ()
+    """What every episode draws anew: visual (lights, colours, cameras, distractors), dynamics
+    (friction, mass, gains, sensor noise) or both."""
     seed: int | None = None
     """Seed of the first episode's scene, counted up from there. Default: drawn."""
     operator: str = "anonymous"
@@ -106,6 +109,7 @@ def teleop_config(options: Options, env: PicoPandaEnv) -> TeleopConfig:
 def make_env(options: Options) -> PicoPandaEnv:
     """Make the environment that is recorded, with the task's arms; collect alone ends episodes."""
     check_choice("task", options.task, TASKS)
+    drawn: dict[str, Any] = {"randomize": options.randomize} if options.randomize else {}
     made = gym.make(
         ENV_IDS[TASKS[options.task].n_arms],
         task=options.task,
@@ -113,6 +117,7 @@ def make_env(options: Options) -> PicoPandaEnv:
         control_hz=options.control_hz,
         time_limit_s=options.time_limit,
         terminate_on_success=False,
+        **drawn,
         disable_env_checker=True,
     )
     return cast(PicoPandaEnv, made.unwrapped)

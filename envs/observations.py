@@ -12,6 +12,7 @@ from gymnasium import spaces
 from kinematics import Side
 
 from .arm import ArmController
+from .randomize import SensorNoise
 from .tasks import Task
 
 Observation = dict[str, npt.NDArray[np.float32]]
@@ -22,18 +23,22 @@ class Observer:
 
     def __init__(self, arms: Mapping[Side, ArmController], task: Task) -> None:
         self._arms, self._task = tuple(arms.values()), task
-        boxes = self._boxes()
-        self.space = spaces.Dict(boxes)
+        self.boxes = boxes = self._boxes()
+        """By key, in the order of the entries."""
+        every: dict[str, spaces.Space[Any]] = {**boxes}
+        self.space = spaces.Dict(every)
+        self.noise: SensorNoise | None = None
+        """What the sensors err, where an episode's dynamics are drawn."""
         ends = np.cumsum([spaces.flatdim(box) for box in boxes.values()]).tolist()
         spans = [slice(*span) for span in pairwise([0, *ends])]
         self._parts = tuple(zip(boxes, spans, strict=True))
 
-    def _boxes(self) -> dict[str, spaces.Space[Any]]:
+    def _boxes(self) -> dict[str, spaces.Box]:
         """Bound the observations: generously, since MuJoCo's joint limits are soft.
 
         The arms' entries robot by robot, then ``object``.
         """
-        boxes: dict[str, spaces.Space[Any]] = {}
+        boxes: dict[str, spaces.Box] = {}
 
         def box(key: str, lower: npt.ArrayLike, upper: npt.ArrayLike) -> None:
             low, high = np.asarray(lower, np.float32), np.asarray(upper, np.float32)
@@ -64,6 +69,8 @@ class Observer:
         if max(objects) > bound or min(objects) < -bound:
             objects = [min(max(entry, -bound), bound) for entry in objects]
         entries += objects
+        if self.noise is not None:
+            entries = self.noise.added(entries, data.time)
         # Converted at once and cut up afterwards: what counts is the number of calls.
         flat = np.array(entries, dtype=np.float32)
         return {key: flat[part] for key, part in self._parts}

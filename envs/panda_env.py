@@ -1,6 +1,6 @@
 """The Gymnasium environment."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -10,6 +10,7 @@ import numpy.typing as npt
 from gymnasium import spaces
 
 from kinematics import EndEffectorTarget, Side, SpeedLimits, Waypoint, Workspace
+from kinematics.edits import EditError, ModelEditor, ModelEdits
 from kinematics.frames import Array
 from kinematics.names import names_of
 
@@ -18,6 +19,7 @@ from .arm import ArmController
 from .errors import EnvError, OptionError, StateError
 from .observations import Observation, Observer
 from .options import check_choice, check_pixels, check_reach, check_seconds
+from .randomize import Randomizer, check_groups, sensor_noise
 from .rendering import OffscreenRenderer
 from .scene import (
     BASES,
@@ -31,6 +33,7 @@ from .scene import (
     model_sha256,
 )
 from .tasks import TASKS, Task, TaskArm
+from .tasks.things import pad_geoms
 from .viewer import ViewerProcess
 from .visuals import MeshPandas, check_visuals
 
@@ -80,7 +83,8 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
     | ``object`` | by task | m, - | see the task's ``object_names`` |
 
     The tool points down at home, wxyz (0, 1, 0, 0): quaternions are kept at x >= 0, since w >= 0
-    would flip their sign around home.
+    would flip their sign around home. With ``randomize=("dynamics",)`` measured positions and
+    velocities are those of noisy sensors; targets and quaternions stay exact.
 
     ## Reward and end
 
@@ -116,11 +120,13 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         width: int = 640,
         height: int = 480,
         visuals: str = "primitive",
+        randomize: Iterable[str] = (),
     ) -> None:
         """``time_limit_s`` None takes the task's. ``camera``, ``width``, ``height``: rgb_array.
 
         ``visuals="menagerie"``: pictures show the mesh Panda (``envs.visuals``); physics, states
-        and the model's hash stay the same.
+        and the model's hash stay the same. ``randomize``: "visual", "dynamics" or both, drawn at
+        every reset (``envs.randomize``).
         """
         self._options = {
             "task": task,
@@ -138,6 +144,7 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
             "width": width,
             "height": height,
             "visuals": visuals,
+            "randomize": (groups := check_groups(randomize)),
         }
         check_choice("arms", arms, BASES)
         check_choice("task", task, [name for name, made in TASKS.items() if made.n_arms == arms])
@@ -158,10 +165,16 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         mounts = make_mounts(int(arms), robot, end_effector, base_pose)
         check_reach(TASKS, task, mounts[Side.RIGHT].arm)
         check_visuals(visuals, mounts)
-        self._build(TASKS[task], control, mounts)
+        if visuals == "menagerie" and render_mode == "human" and "visual" in groups:
+            raise OptionError(
+                "a window does not show randomize='visual' on visuals='menagerie': take "
+                "visuals='primitive' or render_mode='rgb_array'"
+            )
+        self._build(TASKS[task], control, mounts, groups)
         self._meshes: MeshPandas | None = None
         if visuals == "menagerie" and render_mode is not None:
-            self._meshes = MeshPandas(self.model, mounts, TASKS[task].objects)
+            objects, distractors = TASKS[task].objects, "visual" in groups
+            self._meshes = MeshPandas(self.model, mounts, objects, distractors)
         cameras = names_of(self.model, mujoco.mjtObj.mjOBJ_CAMERA)
         if self.camera_name("wrist") in cameras:  # a tool need not have one
             cameras.append("wrist")
@@ -171,9 +184,12 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         self._viewer: ViewerProcess | None = None
         self._steps, self._ended = 0, True
 
-    def _build(self, task: type[Task], control: str, mounts: dict[Side, Mount]) -> None:
+    def _build(
+        self, task: type[Task], control: str, mounts: dict[Side, Mount], groups: tuple[str, ...]
+    ) -> None:
         self.sides = tuple(mounts)
-        self.model = compose(mounts, task.objects)
+        self.model = compose(mounts, task.objects, distractors="visual" in groups)
+        self._editor, self._edits = ModelEditor(self.model), ModelEdits()
         self.data = mujoco.MjData(self.model)
         self._warned = self.data.warning.number
         self._home = self.model.key("home").id
@@ -196,6 +212,12 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         self.action_space = spaces.Box(-1.0, 1.0, (self._codec.width,), np.float32)
         self._observer = Observer(self.arms, self.task)
         self.observation_space = self._observer.space
+        self._randomizer: Randomizer | None = None
+        if groups:
+            pads = [pad_geoms(self.model, arm) for arm in task_arms.values()]
+            self._randomizer = Randomizer(self._editor, groups, pads)
+        if "dynamics" in groups:
+            self._observer.noise = sensor_noise(self._observer.boxes, self.task.object_names)
         self._sha256: str | None = None
         mujoco.mj_resetDataKeyframe(self.model, self.data, self._home)
         self._settle()
@@ -209,8 +231,12 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         super().reset(seed=seed)
         if options:
             raise OptionError(f"reset takes no options, got {sorted(options)}")
+        self.edit(ModelEdits())
         mujoco.mj_resetDataKeyframe(self.model, self.data, self._home)
         self.task.reset(self.data, self.np_random)
+        if self._randomizer is not None:
+            self._edits, key = self._randomizer.draw(self.np_random)
+            self._set_noise(key)
         self._settle()
         self._steps, self._ended = 0, False
         if self.render_mode == "human":
@@ -244,7 +270,10 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
             return None
         if self.render_mode == "human":
             if self._viewer is None:
-                self._viewer = ViewerProcess(self._shown_model)
+                with self._editor.base():
+                    self._viewer = ViewerProcess(self._shown_model)
+            if self._meshes is None:  # else there is nothing to be seen of them
+                self._viewer.edit(self._edits)
             self._viewer.update(self.integration_state())
             return None
         camera, width, height = self._picture
@@ -302,10 +331,39 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
 
     @property
     def model_sha256(self) -> str:
-        """Return the SHA-256 of the compiled model in MuJoCo's binary form."""
+        """Return the SHA-256 of the compiled model in MuJoCo's binary form, without edits."""
         if self._sha256 is None:
-            self._sha256 = model_sha256(self.model)
+            with self._editor.base():
+                self._sha256 = model_sha256(self.model)
         return self._sha256
+
+    @property
+    def edits(self) -> ModelEdits:
+        """Return what ``randomize`` changed in the model for this episode; empty without it."""
+        return self._edits
+
+    @property
+    def noise_bounds(self) -> dict[str, float]:
+        """Return the most by which sensors err [the entry's unit], by key of the observation."""
+        noise = self._observer.noise
+        return {} if noise is None else noise.bounds()
+
+    def _set_noise(self, key: npt.NDArray[np.uint64] | None) -> None:
+        if self._observer.noise is not None and key is not None:
+            self._observer.noise.key = key
+
+    def edit(self, edits: ModelEdits) -> None:
+        """Make it the model of another episode; ``restore`` a state of that next.
+
+        Raises StateError when the edits do not fit the model.
+        """
+        if not edits and not self._edits:
+            return
+        try:
+            self._editor.apply(edits)
+        except EditError as error:
+            raise StateError(f"edits of another model: {error}") from error
+        self._edits = edits
 
     def integration_state(self) -> Array:
         """Return everything that the next physics step depends on, (D,)."""
@@ -401,6 +459,7 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
             "spec": self.spec,
             "state": self.integration_state(),
             "memory": self.controller_memory(),
+            "edits": (self._edits, self._observer.noise and self._observer.noise.key),
             "progress": (self._steps, self._ended),
             "random": (self._np_random, self._np_random_seed),
         }
@@ -408,6 +467,9 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
     def __setstate__(self, stored: dict[str, Any]) -> None:
         self.__init__(**stored["options"])
         self.spec = stored["spec"]
+        edits, key = stored["edits"]
+        self.edit(edits)
+        self._set_noise(key)
         self.restore(stored["state"], stored["memory"])
         self._steps, self._ended = stored["progress"]
         self._np_random, self._np_random_seed = stored["random"]

@@ -24,6 +24,16 @@ USERDATA = 8
 """Floats of ``MjData.userdata`` for task counters, so that a restored state restores them."""
 HAND = "hand/"
 OBJECT = "task/"
+DISTRACTOR = "distractor_"
+_SHAPES: tuple[tuple[mujoco.mjtGeom, tuple[float, float, float]], ...] = (
+    (mujoco.mjtGeom.mjGEOM_BOX, (0.020, 0.020, 0.020)),
+    (mujoco.mjtGeom.mjGEOM_BOX, (0.028, 0.016, 0.012)),
+    (mujoco.mjtGeom.mjGEOM_CYLINDER, (0.025, 0.030, 0.0)),
+    (mujoco.mjtGeom.mjGEOM_CYLINDER, (0.035, 0.010, 0.0)),
+    (mujoco.mjtGeom.mjGEOM_SPHERE, (0.022, 0.0, 0.0)),
+    (mujoco.mjtGeom.mjGEOM_ELLIPSOID, (0.030, 0.020, 0.015)),
+)
+"""Of distractors: MuJoCo's type and size [m], such as the tasks' own objects have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +155,9 @@ def attach_object(spec: mujoco.MjSpec, thing: str | Prop) -> None:
     attach(spec, child, prop.file, OBJECT if isinstance(thing, str) else prop.prefix)
 
 
-def assemble(mounts: Mapping[Side, Mount], objects: Iterable[str | Prop]) -> mujoco.MjSpec:
+def assemble(
+    mounts: Mapping[Side, Mount], objects: Iterable[str | Prop], distractors: bool = False
+) -> mujoco.MjSpec:
     """Return arms, table and objects as one specification, without keyframes."""
     spec = load(MODELS / "arena" / "arena.xml")
     attach(spec, load(MODELS / "table" / "table.xml"), "table", "scene/")
@@ -153,11 +165,30 @@ def assemble(mounts: Mapping[Side, Mount], objects: Iterable[str | Prop]) -> muj
         attach_robot(spec, side, mount)
     for thing in objects:
         attach_object(spec, thing)
+    if distractors:
+        _add_distractors(spec)
     # Attached keyframes come out filled with zeros for the other parts: make one for the whole.
     for key in list(spec.keys):
         spec.delete(key)
     spec.nuserdata = USERDATA
     return spec
+
+
+def _add_distractors(spec: mujoco.MjSpec) -> None:
+    """Add shapes without contacts or joints, invisible until an episode lays them out."""
+    for i, (kind, size) in enumerate(_SHAPES):
+        height = next(length for length in reversed(size) if length)  # half of it, standing
+        spec.worldbody.add_geom(
+            name=f"{DISTRACTOR}{i}",
+            type=kind,
+            size=size,
+            pos=(0.0, 0.0, height),
+            quat=(0.8, 0.0, 0.0, 0.6),  # turned: MuJoCo takes what is not for never to be
+            rgba=(0.5, 0.5, 0.5, 0.0),
+            contype=0,
+            conaffinity=0,
+            group=2,
+        )
 
 
 def _add_home(spec: mujoco.MjSpec, model: mujoco.MjModel, mounts: Mapping[Side, Mount]) -> None:
@@ -177,16 +208,19 @@ def _add_home(spec: mujoco.MjSpec, model: mujoco.MjModel, mounts: Mapping[Side, 
     spec.add_key(name="home", qpos=qpos, ctrl=ctrl)
 
 
-def compose(mounts: Mapping[Side, Mount], objects: Iterable[str | Prop] = ()) -> mujoco.MjModel:
+def compose(
+    mounts: Mapping[Side, Mount], objects: Iterable[str | Prop] = (), distractors: bool = False
+) -> mujoco.MjModel:
     """Return the model of arms, table and named objects, with one ``home`` keyframe.
 
     ``objects`` name folders of ``models/``, whose bodies appear as ``task/<name>``, or are Props.
-    Raises ModelError for whatever MuJoCo warns of, such as options lost while attaching.
+    ``distractors`` adds geoms that are only to be seen, hidden for now. Raises ModelError for
+    whatever MuJoCo warns of, such as options lost while attaching.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
-            spec = assemble(mounts, objects)
+            spec = assemble(mounts, objects, distractors)
             _add_home(spec, spec.compile(), mounts)
             return spec.compile()
         except (UserWarning, ValueError) as error:

@@ -19,6 +19,8 @@ import mujoco
 import numpy as np
 import numpy.typing as npt
 
+from kinematics.edits import ModelEditor, ModelEdits
+
 from . import gl_context
 from .errors import ViewerError
 
@@ -119,7 +121,7 @@ class ViewerProcess:
             name="viewer",
             daemon=True,  # a forgotten close() must not keep this process from ending
         )
-        self._closed = False
+        self._closed, self._edits, self._unread = False, ModelEdits(), False
         try:
             with remote:  # this process's copy; the window's process keeps its own
                 self._start()
@@ -148,6 +150,23 @@ class ViewerProcess:
                 f"state has shape {state.shape}, the model's integration state ({self._size},)"
             )
         self._newest.write(state, message.encode("ascii", "replace")[: _MESSAGE_BYTES - 1])
+
+    def edit(self, edits: ModelEdits) -> None:
+        """Show the model with an episode's ``edits`` from now on. Never waits.
+
+        To be called before every ``update``: the same again cost nothing, and those for which the
+        window is not ready yet are passed on by a later call. The model given at first must have
+        been the base. After the window has closed this does nothing.
+        """
+        if edits is self._edits or not self.alive:
+            return
+        with contextlib.suppress(EOFError, OSError):  # it closes just now
+            if self._unread:
+                if not self._link.poll():
+                    return  # a second one might not fit into the pipe
+                self._link.recv()
+            self._link.send(edits)
+            self._edits, self._unread = edits, True
 
     def close(self) -> None:
         """Close the window and end its process; calling it twice is fine. Takes up to 4 s."""
@@ -254,8 +273,16 @@ def _show_until_the_end(
     newest: _NewestState,
 ) -> None:
     """Show the newest state every ``PERIOD_S`` until the window or the parent's end is closed."""
-    last, shown = 0, b""
-    while window.is_running() and not _parent_closed(link, PERIOD_S):
+    last, shown, editor = 0, b"", ModelEditor(model)
+    while window.is_running():
+        try:
+            if link.poll(PERIOD_S):
+                edits = link.recv()
+                with window.lock():
+                    editor.apply(edits)
+                link.send(None)  # taken
+        except (EOFError, OSError):  # the parent has closed its end, or is dead
+            break
         news = newest.read(last)
         if news is not None:
             last, state, message = news
@@ -275,14 +302,6 @@ def _show_message(window: "Handle", message: str) -> None:
         window.set_texts((font, int(mujoco.mjtGridPos.mjGRID_TOPLEFT), message, ""))
     else:
         window.clear_texts()
-
-
-def _parent_closed(link: Connection, wait_s: float) -> bool:
-    """Wait up to ``wait_s`` and return whether the parent has closed its end, or is dead."""
-    try:
-        return link.poll(wait_s)  # the parent never sends: what can be read is the end
-    except OSError:  # how Windows reports it
-        return True
 
 
 def _step_back() -> None:

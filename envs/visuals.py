@@ -84,13 +84,14 @@ class MeshPandas:
         base: mujoco.MjModel,
         mounts: Mapping[Side, Mount],
         objects: Iterable[str | Prop],
+        distractors: bool = False,
     ) -> None:
-        """``base``: the simulation's model, of the same ``mounts`` and ``objects``.
+        """``base``: the simulation's model, of the same mounts, objects and distractors.
 
         Raises OptionError when the meshes cannot be had.
         """
         self._base = base
-        self.model = _dressed(assemble(mounts, objects), mounts, menagerie_panda())
+        self.model = _dressed(assemble(mounts, objects, distractors), mounts, menagerie_panda())
         """The same bodies, joints, cameras and lights; other geoms and materials on the arms."""
         self._data = mujoco.MjData(self.model)
         names = [self.model.geom(i).name for i in range(self.model.ngeom)]

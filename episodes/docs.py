@@ -87,6 +87,8 @@ def _field_row(field: Field) -> tuple[str, ...]:
 
 def _dtype(code: str) -> str:
     kinds = {"f": "float", "i": "int", "u": "uint"}
+    if code.startswith("S"):
+        return f"ASCII, {code[1:]} bytes"
     return "bool" if code == "?" else f"{kinds[code[0]]}{8 * int(code[1:])}"
 
 

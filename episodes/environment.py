@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.envs.registration import EnvSpec
 
+from kinematics.edits import ModelEditor, ModelEdits
+
 from .arrays import Array
 from .compiled import load_model
 from .errors import ReplayError
@@ -77,6 +79,11 @@ class StoredModel:
     def __init__(self, model: mujoco.MjModel) -> None:
         self.model = model
         self.data = mujoco.MjData(model)
+        self._editor = ModelEditor(model)
+
+    def edit(self, edits: ModelEdits) -> None:
+        """Make it the model of the episode with these edits."""
+        self._editor.apply(edits)
 
     def restore(self, state: Array, memory: Array | None = None) -> None:
         """Set the state and what follows from it; there are no controllers to remember."""
@@ -102,6 +109,21 @@ def stored_model(episode: Episode) -> StoredModel:
     if not path.exists():
         raise ReplayError(f"{episode}: its model {path} is missing; copy the run's models/ folder")
     return StoredModel(load_model(path))
+
+
+def edit_as_recorded(episode: Episode, holder: StateHolder) -> None:
+    """Give the model the episode's edits; ReplayError when that cannot be."""
+    edits, edit = episode.edits, getattr(holder, "edit", None)
+    if edit is None and edits:
+        raise ReplayError(
+            f"{episode} was recorded on an edited model ({len(edits)} numbers), but {holder} has "
+            "no edit(): use the environment that recorded it, or --mode state"
+        )
+    if edit is not None:
+        try:
+            edit(edits)
+        except ValueError as error:
+            raise ReplayError(f"{episode}: its edits do not fit the model: {error}") from error
 
 
 def make_env(episode: Episode, render_mode: str | None = None) -> ReplayEnv:

@@ -10,6 +10,7 @@ import h5py
 import numpy.typing as npt
 
 from kinematics import Side
+from kinematics.edits import EditError, ModelEdits
 
 from . import schema
 from .errors import EpisodesError, FileFormatError
@@ -63,6 +64,22 @@ class Episode:
     def model_sha256(self) -> str:
         """SHA-256 of the compiled model."""
         return self._attr("model_sha256", str)
+
+    @property
+    def edits(self) -> ModelEdits:
+        """What this episode changed in the model; FileFormatError when they were tampered with."""
+        names, indices, values = map(
+            self.array, (schema.EDIT_FIELD, schema.EDIT_INDEX, schema.EDIT_VALUE)
+        )
+        try:
+            edits = ModelEdits(tuple(name.decode() for name in names.tolist()), indices, values)
+        except (EditError, UnicodeDecodeError) as error:
+            raise FileFormatError(f"{self}: sim/edit_*: {error}") from error
+        if edits.sha256 != self._attr("edits_sha256", str):
+            raise FileFormatError(
+                f"{self}: sim/edit_* are not what was recorded: their hash is not edits_sha256"
+            )
+        return edits
 
     @property
     def mujoco_version(self) -> str:

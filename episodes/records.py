@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kinematics import Side
+from kinematics.edits import ModelEdits
 
 from .arrays import Array, taken, taken_finite, taken_observation
 from .errors import RecordError
@@ -280,8 +281,10 @@ class EpisodeInfo:
     ctrl_names: tuple[str, ...]
     """(nu,) actuator names."""
     model_sha256: str
-    """SHA-256 of the compiled model's ``mj_saveModel`` bytes."""
+    """SHA-256 of the compiled model's ``mj_saveModel`` bytes, without edits."""
     mujoco_version: str
+    edits: ModelEdits = field(default_factory=ModelEdits)
+    """What the environment changed in the model for this episode."""
     branch_row: int = -1
     """Row of the attempt's episode where this branch left it; -1 for the episode itself."""
     teleop_config_json: str = "{}"

@@ -17,7 +17,7 @@ import numpy as np
 from . import schema
 from .arrays import Array
 from .compare import Comparison, Divergence
-from .environment import ReplayEnv, StateHolder, make_env, stored_model
+from .environment import ReplayEnv, StateHolder, edit_as_recorded, make_env, stored_model
 from .errors import EpisodesError, ReplayError
 from .reader import Episode
 from .tool import ToolCheck
@@ -82,6 +82,7 @@ def _replay_ctrl(episode: Episode, env: ReplayEnv, states: Array) -> ReplayRepor
         raise ReplayError(
             f"{episode} has {ctrl.shape[1]} physics steps a row, the environment {env.n_substeps}"
         )
+    edit_as_recorded(episode, env)
     env.restore(states[0])
     compared, flags = Comparison(episode), list[bool]()
     compared.written(episode, schema.CTRL, schema.STATES, schema.STATE_FINAL, schema.SUCCESS)
@@ -97,6 +98,11 @@ def _replay_ctrl(episode: Episode, env: ReplayEnv, states: Array) -> ReplayRepor
 def _replay_action(episode: Episode, env: ReplayEnv, states: Array) -> ReplayReport:
     actions = episode.array(schema.ACTIONS).astype(np.float32)
     env.reset(seed=episode.seed)
+    if (drawn := getattr(env, "edits", None)) is not None and drawn != episode.edits:
+        raise ReplayError(
+            f"{episode} has {len(episode.edits)} edits of its model, and its environment now draws "
+            "others from the same seed: use --mode ctrl, which takes the stored ones"
+        )
     if episode.attrs.get("branch_row", -1) >= 0:  # it begins in the middle of another
         env.restore(states[0], episode.array(schema.CONTROLLER_STATE)[0])
     compared, flags = Comparison(episode), list[bool]()
@@ -114,6 +120,7 @@ def _replay_action(episode: Episode, env: ReplayEnv, states: Array) -> ReplayRep
 def _replay_state(episode: Episode, env: ReplayEnv | None) -> ReplayReport:
     holder, notes = _state_holder(episode, env)
     try:
+        edit_as_recorded(episode, holder)
         compared = Comparison(episode)
         compared.notes.extend(notes)
         compared.written(episode, schema.STATES)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from kinematics import Side
 
 from . import schema
-from .environment import make_env, stored_model
+from .environment import edit_as_recorded, make_env, stored_model
 from .errors import EpisodesError, MissingExtraError
 from .reader import Episode
 from .tool import tool_site
@@ -93,6 +93,7 @@ def pictures_of(
         return [], [f"no pictures: {error}"]
     found: list[tuple[int, npt.NDArray[np.uint8]]] = []
     try:
+        edit_as_recorded(episode, env)
         for row in rows:
             env.restore(states[row])
             found.append((row, np.asarray(env.render(), dtype=np.uint8)))

@@ -33,6 +33,9 @@ SUCCESS = "success"
 OBS = "obs"
 OBS_FINAL = "obs_final"
 T_SIM = "timing/t_sim"
+EDIT_FIELD = "sim/edit_field"
+EDIT_INDEX = "sim/edit_index"
+EDIT_VALUE = "sim/edit_value"
 
 LENGTHS = {
     "T": "control steps (rows) of the episode, attribute `num_samples`",
@@ -43,6 +46,7 @@ LENGTHS = {
     "U": "actuators of the model",
     "C": "numbers that the environment's controllers remember; may be 0",
     "J": "joints of an arm",
+    "E": "numbers of the model that the episode edited; 0 without randomisation",
     "n": "arms; `3n` is three columns an arm",
 }
 
@@ -220,6 +224,12 @@ _END = (
           lambda d: [0] * (len(d.rows) - 1) + [1]),
     Field(STATE_FINAL, Scope.END, ("D",), "f8", "SI",
           "MuJoCo's mjSTATE_INTEGRATION after the last step.", lambda d: d.result.state_final),
+    Field(EDIT_FIELD, Scope.END, ("E",), "S32", "name", "Field of mjModel in which this episode's "
+          "model differs from models/<model_sha256>.mjb.", lambda d: d.info.edits.fields),
+    Field(EDIT_INDEX, Scope.END, ("E",), "i8", "1",
+          "Which number of the field, counted in C order.", lambda d: d.info.edits.indices),
+    Field(EDIT_VALUE, Scope.END, ("E",), "f8", "the field's", "What it is instead: set them all, "
+          "and it is the model of this episode, bit for bit.", lambda d: d.info.edits.values),
 )  # fmt: skip
 
 FIELDS: tuple[Field, ...] = (*_STEP, *_ARMS, *_ARM, *_RAW, *_DEVICE, *_CONTROLLER, *_END)
@@ -280,6 +290,8 @@ ATTRS: tuple[AttrField, ...] = (
     AttrField("model_sha256", str, "SHA-256 of the compiled model, mj_saveModel's bytes; the "
               "model is models/<model_sha256>.mjb in the run's folder.",
               lambda d: d.info.model_sha256),
+    AttrField("edits_sha256", str, "SHA-256 of sim/edit_*: of the fields' names, each with a line "
+              "feed, then the indices, then the values.", lambda d: d.info.edits.sha256),
     AttrField("mujoco_version", str, "Replay from ctrl needs this very version.",
               lambda d: d.info.mujoco_version),
     AttrField("packages", str, "Package versions as JSON.",

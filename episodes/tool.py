@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from kinematics import Side
 
+from . import schema
 from .environment import StateHolder
 from .reader import Episode
 
@@ -20,19 +21,20 @@ class ToolCheck:
 
     def __init__(self, episode: Episode, holder: StateHolder) -> None:
         self._holder = holder
-        self._pairs: list[tuple[str, int, npt.NDArray[Any]]] = []
+        self._pairs: list[tuple[str, int, npt.NDArray[Any], float]] = []
         self._said = False
         observations = episode.observations()
         for robot, side in enumerate(episode.sides):
             site, key = tool_site(holder.model, side), f"robot{robot}_eef_pos"
             if site is not None and key in observations:
-                self._pairs.append((key, site, observations[key]))
+                noise = episode.dataset_attrs(f"{schema.OBS}/{key}").get("noise_bound", 0.0)
+                self._pairs.append((key, site, observations[key], POSE_TOLERANCE + float(noise)))
 
     def fits(self, row: int, notes: list[str]) -> bool:
         """Say whether the restored tool is where ``row`` saw it; the first miss goes to notes."""
-        for key, site, stored in self._pairs:
+        for key, site, stored, tolerance in self._pairs:
             error = float(np.max(np.abs(self._holder.data.site_xpos[site] - stored[row])))
-            if not error <= POSE_TOLERANCE:
+            if not error <= tolerance:
                 if not self._said:
                     notes.append(f"obs/{key} of row {row} is {error:.3g} m from its state's tool")
                     self._said = True

@@ -157,6 +157,10 @@ def _relations(episode: Episode, stored: dict[str, npt.NDArray[Any]]) -> Iterato
     if drift.max() > CLOCK_TOLERANCE:
         row = int(np.argmax(drift > CLOCK_TOLERANCE))
         yield Fault(f"{episode}/{schema.T_SIM}", f"row {row} is {drift[row]:.3g} s off its step")
+    try:
+        _ = episode.edits
+    except EpisodesError as error:
+        yield Fault(f"{episode}/{schema.EDIT_VALUE}", str(error))
     components = episode.state_components
     if sum(components.values()) != stored[schema.STATES].shape[1]:
         yield Fault(f"{episode}/{schema.STATES}", f"attribute sizes {components} do not add up")

@@ -88,6 +88,7 @@ class Collector:
             start_time_utc=now,
             t_start_ns=self._clock.now_ns(),
             attempt_id=secrets.token_hex(8),
+            edits=self._env.edits,
         )
         self._overflow = self._device.overflow
         with self._noted():
@@ -180,6 +181,7 @@ class Collector:
             self._notice = policy.notices[-1]
             self.say(self._notice)
         if self._viewer is not None:
+            self._viewer.edit(self._env.edits)
             self._viewer.update(self._env.integration_state(), self._text(phase, policy, late))
         if self._line.due():
             self._line.show(self._text(phase, policy, late).replace("\n", " | "))

@@ -6,6 +6,7 @@ import json
 import secrets
 from collections.abc import Sequence
 from importlib import metadata
+from typing import Any
 
 import mujoco
 
@@ -184,6 +185,13 @@ def package_versions() -> dict[str, str]:
     return versions
 
 
+def _observation_attrs(env: PicoPandaEnv) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {"object": {"names": env.task.object_names}}
+    for key, bound in env.noise_bounds.items():
+        found.setdefault(key, {})["noise_bound"] = bound
+    return found
+
+
 def episode_info(
     env: PicoPandaEnv,
     device: str,
@@ -220,7 +228,7 @@ def episode_info(
             "angular_scale_rad": speed.angular * period,
             "gripper_sign": "-1 open, +1 closed",
         },
-        observation_attrs={"object": {"names": env.task.object_names}},
+        observation_attrs=_observation_attrs(env),
         clamp_flags=CLAMP_FLAGS,
         button_flags=BUTTON_FLAGS,
         locks=tuple(lock.value for lock in Lock),

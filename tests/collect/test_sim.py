@@ -1,5 +1,6 @@
 """The program with the simulated operator and with traces, as a process of its own."""
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -27,13 +28,19 @@ def same_bits(one: Episode, two: Episode) -> bool:
     return all(one.array(path).tobytes() == two.array(path).tobytes() for path in CAUSES)
 
 
-def test_one_pick_is_recorded_and_comes_out_again(collect: Collect, out: Path) -> None:
-    program = collect(*sim(out, "--episodes", 1, "--seed", 3, task="pick"))
+@pytest.mark.parametrize("drawn", [(), ("visual", "dynamics")])
+def test_one_pick_is_recorded_and_comes_out_again(
+    collect: Collect, out: Path, drawn: tuple[str, ...]
+) -> None:
+    options = ("--randomize", *drawn) if drawn else ()
+    program = collect(*sim(out, "--episodes", 1, "--seed", 3, *options, task="pick"))
     program.ends_with(0)
     assert not program.err
     (episode,) = open_run(out)
     assert (episode.success, episode.attrs["outcome"], episode.seed) == (True, "success", 3)
     assert episode.attrs["end_reason"] == "task"
+    assert bool(episode.edits) == bool(drawn)
+    assert json.loads(episode.env_spec_json)["kwargs"].get("randomize", []) == list(drawn)
     assert str(episode.path) in program.out
     assert "kept 1 episodes, 1 successes" in program.out
     for mode in ("ctrl", "action", "state"):

@@ -30,12 +30,18 @@ def _bits(env: PicoPandaEnv, obs: dict[str, np.ndarray]) -> bytes:
     return b"".join(part.tobytes() for part in parts)
 
 
-@pytest.mark.parametrize("control", MODES)
+CASES = [(mode, ()) for mode in MODES] + [("ee_delta", ("visual", "dynamics"))]
+
+
+@pytest.mark.parametrize(("control", "randomize"), CASES)
 @pytest.mark.parametrize("task", ["reach", "pick"])
-def test_two_environments_with_one_seed_are_equal(make: Make, task: str, control: str) -> None:
+def test_two_environments_with_one_seed_are_equal(
+    make: Make, task: str, control: str, randomize: tuple[str, ...]
+) -> None:
     """Interleaved, 200 random steps: nothing is shared, nothing is random."""
-    one, two = (make(task=task, control=control) for _ in range(2))
-    other = make(task=task, control=control)
+    options = {"task": task, "control": control, "randomize": randomize}
+    one, two = (make(**options) for _ in range(2))
+    other = make(**options)
     other.reset(seed=8)
     a, _ = one.reset(seed=1)
     b, _ = two.reset(seed=1)
@@ -49,9 +55,10 @@ def test_two_environments_with_one_seed_are_equal(make: Make, task: str, control
             break
 
 
-def test_a_repeated_reset_begins_anew(make: Make) -> None:
+@pytest.mark.parametrize("randomize", [(), ("visual", "dynamics")])
+def test_a_repeated_reset_begins_anew(make: Make, randomize: tuple[str, ...]) -> None:
     """After any episode: nothing of the last one is left over."""
-    env = make()
+    env = make(randomize=randomize)
     first = _bits(env, env.reset(seed=4)[0])
     start = [_bits(env, env.step(action)[0]) for action in _actions(env, 20)]
     for action in _actions(env, 30, seed=9):
@@ -84,16 +91,19 @@ def test_the_global_generator_is_left_alone(make: Make) -> None:
 # --- pickled ---
 
 
-@pytest.mark.parametrize("control", MODES)
+@pytest.mark.parametrize(("control", "randomize"), CASES)
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
-def test_a_copy_in_the_middle_goes_on_alike(make: Make, control: str, duplicate: Callable) -> None:
+def test_a_copy_in_the_middle_goes_on_alike(
+    make: Make, control: str, randomize: tuple[str, ...], duplicate: Callable
+) -> None:
     """Arm at limits or not, the copy has the same bits, and the same random numbers to come."""
-    env = make(control=control, control_hz=25, time_limit_s=2.0)
+    env = make(control=control, control_hz=25, time_limit_s=2.0, randomize=randomize)
     env.reset(seed=2)
     for action in _actions(env, 25):
         env.step(action)
     twin = duplicate(env)
     assert twin.spec == env.spec
+    assert twin.edits == env.edits and twin.model_sha256 == env.model_sha256
     for action in _actions(env, 25, seed=1):
         (a, *one), (b, *two) = env.step(action), twin.step(action)
         assert _bits(env, a) == _bits(twin, b)
@@ -131,14 +141,15 @@ def _starts(envs: gym.vector.VectorEnv) -> tuple[bytes, ...]:
 def test_vectors_give_what_single_ones_give(make: Make) -> None:
     """In this process and in spawned workers, which import the module named before the colon."""
     expected = []
+    randomize = ("visual", "dynamics")
     for seed in (5, 6):
-        env = make(task="reach")
+        env = make(task="reach", randomize=randomize)
         env.reset(seed=seed)
         for _ in range(3):
             obs, *_ = env.step(np.full(7, 0.25, np.float32))
         expected.append(np.concatenate([obs[key] for key in sorted(obs)]).tobytes())
     assert expected[0] != expected[1]
-    with_id = {"id": "envs:PicoPanda-v0", "num_envs": 2, "task": "reach"}
+    with_id = {"id": "envs:PicoPanda-v0", "num_envs": 2, "task": "reach", "randomize": randomize}
     found = []
     for mode, arguments in (("sync", None), ("async", {"context": "spawn"})):
         envs = gym.make_vec(**with_id, vectorization_mode=mode, vector_kwargs=arguments)
@@ -154,12 +165,13 @@ FRESH = """
 import hashlib
 from pathlib import Path
 import gymnasium as gym, numpy as np
-env = gym.make("envs:PicoPanda-v0", control="ee_pose").unwrapped
+env = gym.make("envs:PicoPanda-v0", control="ee_pose", randomize=["dynamics"]).unwrapped
 env.reset(seed=11)
 rng = np.random.default_rng(7)
 for _ in range(40):
     env.step(rng.uniform(-1, 1, 10).astype(np.float32))
-print(env.model_sha256, hashlib.sha256(env.integration_state().tobytes()).hexdigest())
+state = hashlib.sha256(env.integration_state().tobytes()).hexdigest()
+print(env.model_sha256, env.edits.sha256, state)
 maps = Path("/proc/self/maps")
 libraries = maps.read_text() if maps.exists() else ""
 print([name for name in ("libGL", "libEGL", "libOSMesa", "libgallium") if name in libraries])
@@ -167,7 +179,7 @@ print([name for name in ("libGL", "libEGL", "libOSMesa", "libgallium") if name i
 
 
 def test_a_new_process_gives_the_same_bits_without_opengl(make: Make) -> None:
-    env = make(control="ee_pose")
+    env = make(control="ee_pose", randomize=["dynamics"])
     env.reset(seed=11)
     rng = np.random.default_rng(7)
     for _ in range(40):
@@ -177,13 +189,14 @@ def test_a_new_process_gives_the_same_bits_without_opengl(make: Make) -> None:
         [sys.executable, "-c", FRESH], capture_output=True, text=True, timeout=120, check=True
     )
     first, second = done.stdout.splitlines()
-    assert first.split() == [env.model_sha256, state]
+    assert first.split() == [env.model_sha256, env.edits.sha256, state]
     assert second == "[]", "state-only environments load no OpenGL"
 
 
 def test_a_stored_spec_makes_the_same_environment(make: Make) -> None:
     """From JSON, which is what a file holds."""
     options = {"task": "reach", "control": "joint", "control_hz": 25, "terminate_on_success": False}
+    options["randomize"] = ["visual", "dynamics"]
     made = gym.make("envs:PicoPanda-v0", **options)
     assert made.spec is not None
     text = made.spec.to_json()

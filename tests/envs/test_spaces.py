@@ -34,6 +34,13 @@ def test_the_checker_has_nothing_to_say(make: Make, task: str, control: str) -> 
 
 
 @pytest.mark.parametrize("task", TASKS)
+def test_the_checker_has_nothing_to_say_of_what_is_drawn(make: Make, task: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(make(task=task, randomize=("visual", "dynamics")), skip_render_check=True)
+
+
+@pytest.mark.parametrize("task", TASKS)
 def test_the_wrappers_have_nothing_to_say(task: str) -> None:
     """``gym.make`` checks each of the first calls."""
     with warnings.catch_warnings():
@@ -156,8 +163,8 @@ def test_random_actions_stay_in_the_space(make: Make, control: str, control_hz: 
 def test_a_joint_driven_into_its_limit_stays_in_the_space(
     make: Make, joint: int, end: float
 ) -> None:
-    """Joint limits are soft: the measured joint passes them."""
-    env = make(control="joint")
+    """Joint limits are soft: the measured joint passes them, and its sensor errs."""
+    env = make(control="joint", randomize=("dynamics",))
     env.reset(seed=0)
     action = env.encode({Side.RIGHT: env.commanded(Side.RIGHT)})
     action[joint] = end

@@ -17,6 +17,7 @@ from virtual_screen import Screen
 
 from envs.errors import EnvError, ViewerError
 from envs.viewer import ViewerProcess, _NewestState
+from kinematics.edits import ModelEdits
 
 STATE = mujoco.mjtState.mjSTATE_INTEGRATION
 PATIENCE_S = 60.0  # bound of every wait, not an expectation
@@ -100,6 +101,26 @@ def test_the_window_shows_the_newest_state(screen: Screen, model: mujoco.MjModel
         assert _eventually(lambda: screen.red() > 1000), "ball back in the middle"
     assert not viewer.alive
     assert _eventually(lambda: screen.blue() == 0), "the window is gone"
+
+
+def test_the_window_shows_an_episodes_edits(screen: Screen, model: mujoco.MjModel) -> None:
+    """Also those that come before the window has taken the last ones."""
+    red = ModelEdits(("geom_rgba",) * 2, np.array([0, 2]), np.array([1.0, 0.0]))
+    with ViewerProcess(model) as viewer:
+        assert _eventually(lambda: screen.blue() > 10_000)
+        viewer.edit(red)
+        assert _eventually(lambda: screen.blue() == 0), "the wall is red"
+        for _ in range(1000):
+            viewer.edit(ModelEdits())
+            viewer.edit(red)
+        last = ModelEdits()
+
+        def shown() -> bool:
+            viewer.edit(last)
+            return screen.blue() > 10_000
+
+        assert _eventually(shown), "the base again"
+    viewer.edit(red)  # nobody looks, and nothing happens
 
 
 def test_a_message_appears_and_goes(screen: Screen, model: mujoco.MjModel) -> None:

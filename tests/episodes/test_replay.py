@@ -13,13 +13,17 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sample import SPEC, make_env, make_info, record_into, record_run
+from sample import SPEC, make_env, make_info, open_run, record_into, record_run
 
-from episodes import Recorder, ReplayError, Run, RunSpec, schema
+from episodes import EpisodesError, Recorder, ReplayError, Run, RunSpec, schema
 from episodes.compare import first_difference
 from episodes.environment import make_env as rebuild
 from episodes.reader import Episode, open_episode
+from episodes.reader import open_run as open_run_folder
 from episodes.replay import Mode, replay
+from episodes.verify import verify_episode
+from episodes.verify_run import verify
+from kinematics.edits import ModelEdits
 
 
 @pytest.fixture(scope="module")
@@ -217,3 +221,82 @@ def test_first_difference_counts_every_bit() -> None:
     assert minus is not None and minus.component == "time[0]" and minus.error == 0.0
     broken = first_difference(3, stored, np.array([0.0, 1.0, np.nan]), parts)
     assert broken is not None and broken.component == "qpos[1]" and broken.error == np.inf
+
+
+# --- edited models ---
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a run whose two episodes have cubes of another mass."""
+    folder = tmp_path_factory.mktemp("drawn")
+    spec = EnvSpec(id="Slider-v0", entry_point="slider_env:SliderEnv", kwargs={"spread": 0.5})
+    with Recorder(open_run(folder, spec)) as recorder:
+        for seed in (3, 4):
+            record_into(recorder, seed, env=make_env(spec), spec=spec)
+    return folder
+
+
+@pytest.fixture
+def edited(drawn: Path, tmp_path: Path) -> Episode:
+    """Return an episode on an edited model in a folder of its own, to be damaged."""
+    shutil.copytree(drawn, tmp_path / "copy")
+    return open_episode(tmp_path / "copy" / "episodes" / "demo_000000.hdf5")
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_an_episode_s_edits_are_put_back(drawn: Path, mode: Mode) -> None:
+    """Each its own, on the one model of the run, also one after another in one environment."""
+    found = open_run_folder(drawn)
+    assert len(list((drawn / "models").iterdir())) == 1
+    assert len({episode.edits.sha256 for episode in found}) == 2
+    assert not verify(drawn)
+    env = rebuild(found[0])
+    for episode in (*found, *found):
+        report = replay(episode, mode, env)
+        assert report.ok and report.divergence is None
+    assert all(replay(episode, mode).ok for episode in found)
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("path", [schema.EDIT_FIELD, schema.EDIT_INDEX, schema.EDIT_VALUE])
+def test_changed_edits_are_refused(edited: Episode, path: str, mode: Mode) -> None:
+    values = edited.array(path)
+    name = edited.edits.fields[0]
+    values[0] = b"cam_fovy" if path == schema.EDIT_FIELD else np.nextafter(values[0], 9) + 1
+    assert name != "cam_fovy"
+    edit(edited, path, ..., values)
+    with pytest.raises(EpisodesError, match="not what was recorded"):
+        replay(edited, mode)
+    assert any("not what was recorded" in fault.what for fault in verify_episode(edited))
+
+
+def test_other_edits_with_a_hash_of_their_own_are_found(drawn: Path, edited: Episode) -> None:
+    """Whoever makes a whole set of edits cannot make the states that follow from them."""
+    other = open_run_folder(drawn)[1]
+    edit(edited, schema.EDIT_VALUE, ..., other.array(schema.EDIT_VALUE))
+    forged = edit_attr(edited, "edits_sha256", other.attrs["edits_sha256"])
+    assert forged.edits == other.edits
+    report = replay(forged, Mode.CTRL)
+    assert not report.ok and report.divergence is not None
+    with pytest.raises(ReplayError, match="draws others from the same seed"):
+        replay(forged, Mode.ACTION)
+
+
+def test_edits_of_another_model_are_refused(edited: Episode) -> None:
+    stored = edited.edits
+    far = stored.indices + 1000
+    edit(edited, schema.EDIT_INDEX, ..., far)
+    sha256 = ModelEdits(stored.fields, far, stored.values).sha256
+    for mode in (Mode.CTRL, Mode.STATE):
+        with pytest.raises(ReplayError, match="do not fit the model"):
+            replay(edit_attr(edited, "edits_sha256", sha256), mode)
+
+
+def test_an_environment_that_cannot_be_edited_is_named(
+    edited: Episode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = rebuild(edited)
+    monkeypatch.delattr(type(env), "edit")
+    with pytest.raises(ReplayError, match=r"no edit\(\)"):
+        replay(edited, Mode.CTRL, env)

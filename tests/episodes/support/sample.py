@@ -25,6 +25,7 @@ from episodes import (
     state_components,
 )
 from kinematics import Side
+from kinematics.edits import ModelEdits
 
 SPEC = EnvSpec(id="Slider-v0", entry_point="slider_env:SliderEnv", kwargs={"mass": 0.1})
 PERIOD_NS = 20_000_000
@@ -172,7 +173,10 @@ def record_into(
     """Record one episode and hand it to the writer; return its rows and its save."""
     env = make_env() if env is None else env
     rows, final = make_rows(env, seed, n_rows)
-    recorder.start(make_info(env, seed, **changes), CompiledModel.of(env.model))
+    edits = env.edits
+    env.edit(ModelEdits())  # the model without them
+    recorder.start(make_info(env, seed, edits=edits, **changes), CompiledModel.of(env.model))
+    env.edit(edits)
     for row in rows:
         recorder.append(row)
     recorder.raw([raw_of(seq) for seq in range(4)])
@@ -190,9 +194,9 @@ def record_into(
     return rows, save
 
 
-def open_run(folder: Path) -> Run:
+def open_run(folder: Path, spec: EnvSpec = SPEC) -> Run:
     """Open the folder for episodes of the slider."""
-    return Run.open(folder, RunSpec.of(make_info(make_env())))
+    return Run.open(folder, RunSpec.of(make_info(make_env(spec), spec=spec)))
 
 
 def record_run(folder: Path, n_episodes: int = 1, n_rows: int = 60) -> Path:

@@ -8,6 +8,8 @@ import mujoco
 import numpy as np
 from gymnasium import spaces
 
+from kinematics.edits import ModelEditor, ModelEdits
+
 MJCF = """
 <mujoco model="slider">
   <option timestep="0.0016666666666666668" integrator="implicitfast" cone="elliptic"/>
@@ -38,10 +40,14 @@ class SliderEnv(gym.Env[dict[str, np.ndarray], np.ndarray]):
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 50}  # noqa: RUF012
 
-    def __init__(self, render_mode: str | None = None, mass: float = 0.1) -> None:
+    def __init__(
+        self, render_mode: str | None = None, mass: float = 0.1, spread: float = 0.0
+    ) -> None:
+        """``spread``: how much heavier the cube may be in an episode, as a share of its mass."""
         self.render_mode = render_mode
         self.model = mujoco.MjModel.from_xml_string(MJCF.replace('mass=".1"', f'mass="{mass}"'))
         self.data = mujoco.MjData(self.model)
+        self._editor, self._spread, self.edits = ModelEditor(self.model), spread, ModelEdits()
         self._closure = 0.0  # not in the state: no ctrl depends on it
         self.n_substeps = N_SUBSTEPS
         buffer = np.empty(mujoco.mj_sizeModel(self.model), np.uint8)
@@ -61,6 +67,13 @@ class SliderEnv(gym.Env[dict[str, np.ndarray], np.ndarray]):
         super().reset(seed=seed)
         self._closure = 0.0
         mujoco.mj_resetData(self.model, self.data)
+        self.edit(ModelEdits())
+        if self._spread:
+            factor = 1.0 + self._spread * self.np_random.uniform()
+            self.model.body("cube").mass *= factor
+            self.model.body("cube").inertia *= factor
+            mujoco.mj_setConst(self.model, mujoco.MjData(self.model))
+            self.edits = self._editor.edits()
         self.data.qpos[1] += self.np_random.uniform(-0.02, 0.02)
         mujoco.mj_forward(self.model, self.data)
         return self.observe(), {"success": False}
@@ -84,6 +97,10 @@ class SliderEnv(gym.Env[dict[str, np.ndarray], np.ndarray]):
         beyond = self.data.body("cube").xpos[0] > GOAL_X
         self.data.userdata[1] = self.data.userdata[1] + 1 if beyond else 0
         return {"success": bool(self.data.userdata[1] >= 3)}
+
+    def edit(self, edits: ModelEdits) -> None:
+        self._editor.apply(edits)
+        self.edits = edits
 
     def restore(self, state: np.ndarray) -> None:
         mujoco.mj_setState(self.model, self.data, state, INTEGRATION)
