@@ -8,9 +8,12 @@ from gymnasium.envs.registration import register
 ENV_IDS = {1: "PicoPanda-v0", 2: "PicoDualPanda-v0"}
 """What to make for a task, by its ``n_arms``."""
 
-register(id=ENV_IDS[1], entry_point="envs.panda_env:PicoPandaEnv")
+_VECTOR = "envs.vector:PicoPandaVectorEnv"
+
+register(id=ENV_IDS[1], entry_point="envs.panda_env:PicoPandaEnv", vector_entry_point=_VECTOR)
 register(
     id=ENV_IDS[2],
     entry_point="envs.panda_env:PicoPandaEnv",
+    vector_entry_point=_VECTOR,
     kwargs={"arms": 2, "task": "lift_tray"},
 )

@@ -247,21 +247,9 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         self, action: npt.NDArray[np.float32]
     ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Execute one control step of ``1 / control_hz`` seconds."""
-        if self._ended:
-            raise EnvError("the episode has not begun or is over: call reset() before step()")
-        n_clipped = self._codec.apply(self.data, action, self.ctrl)
-        info = self._simulate(self._ctrl_rows)
-        info["n_clipped"] = n_clipped
-        success = info["success"]
-        terminated = success and self._terminate
-        truncated = self._steps >= self._max_steps
-        self._ended = terminated or truncated
-        reward = float(success)
-        if self._dense and not success:
-            reward = self.task.shaped_reward(self.data)
-        if self.render_mode == "human":
-            self.render()
-        return self._observer.observe(self.data), reward, terminated, truncated, info
+        n_clipped = self._begin_step(action)
+        self._run_physics(self._ctrl_rows)
+        return self._finish_step(n_clipped)
 
     def render(self) -> npt.NDArray[np.uint8] | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return a picture (height, width, 3), row 0 at the top, or show the scene in a window."""
@@ -408,7 +396,8 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         """
         if np.shape(ctrl) != self.ctrl.shape:
             raise StateError(f"ctrl must have shape {self.ctrl.shape}, got {np.shape(ctrl)}")
-        return self._simulate(list(np.asarray(ctrl, dtype=np.float64)))
+        self._run_physics(list(np.asarray(ctrl, dtype=np.float64)))
+        return self._judge()
 
     def observe(self) -> Observation:
         """Return the observation of the present state."""
@@ -426,19 +415,44 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         for arm in self.arms.values():
             arm.reset(self.data)
 
-    def _simulate(self, ctrl_rows: list[Array]) -> dict[str, Any]:
+    # A step in three parts: the vector environment runs the middle one in another thread.
+
+    def _begin_step(self, action: npt.NDArray[np.float32]) -> int:
+        """Turn an action into ``ctrl``; return how many entries were clipped."""
+        if self._ended:
+            raise EnvError("the episode has not begun or is over: call reset() before step()")
+        return self._codec.apply(self.data, action, self.ctrl)
+
+    def _run_physics(self, ctrl_rows: list[Array]) -> None:
         model, data, into = self.model, self.data, self.data.ctrl
         step = mujoco.mj_step
         for row in ctrl_rows:
             into[:] = row
             step(model, data)
+
+    def _finish_step(self, n_clipped: int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Judge and observe what physics led to."""
+        info = self._judge()
+        info["n_clipped"] = n_clipped
+        success = info["success"]
+        terminated = success and self._terminate
+        truncated = self._steps >= self._max_steps
+        self._ended = terminated or truncated
+        reward = float(success)
+        if self._dense and not success:
+            reward = self.task.shaped_reward(self.data)
+        if self.render_mode == "human":
+            self.render()
+        return self._observer.observe(self.data), reward, terminated, truncated, info
+
+    def _judge(self) -> dict[str, Any]:
         if any(self._warned.tolist()):
             raise self._unstable()
         # mj_step leaves poses of the step before: bring them up to date. Not part of the state.
-        mujoco.mj_kinematics(model, data)
-        self.task.update(data, self.n_substeps)
+        mujoco.mj_kinematics(self.model, self.data)
+        self.task.update(self.data, self.n_substeps)
         self._steps += 1
-        return {"success": self.task.success(data)}
+        return {"success": self.task.success(self.data)}
 
     def _unstable(self) -> StateError:
         """End the episode and say what MuJoCo warned of: it resets a diverged state in silence."""
