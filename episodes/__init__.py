@@ -10,6 +10,7 @@ from .errors import (
     RunError,
     WriteError,
 )
+from .quality import Quality
 from .recorder import Recorder
 from .records import (
     NO_TIME,
@@ -34,6 +35,7 @@ __all__ = [
     "HandRecord",
     "MissingExtraError",
     "Outcome",
+    "Quality",
     "RawDevice",
     "RawFrame",
     "RecordError",

@@ -204,6 +204,8 @@ def _episode_row(episode: Episode) -> dict[str, Any]:
         "interrupted": bool(attrs.get("interrupted")),
         "success": episode.success,
         "end_reason": str(attrs.get("end_reason")),
+        "quality": asdict(episode.quality),
+        "doubts": "; ".join(episode.quality.doubts()),
         "late_ticks": int(attrs.get("late_ticks", 0)),
         "bytes": episode.path.stat().st_size,
         "file": str(episode.path),
@@ -212,7 +214,7 @@ def _episode_row(episode: Episode) -> dict[str, Any]:
 
 def _print_rows(console: Console, rows: list[dict[str, Any]], title: str) -> None:
     table = Table(title=title)
-    columns = ("name", "seed", "rows", "seconds", "outcome", "end_reason", "late_ticks")
+    columns = ("name", "seed", "rows", "seconds", "outcome", "end_reason", "doubts")
     for column in columns:
         table.add_column(column.replace("_", " "), no_wrap=column == "name")
     for row in rows:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from .errors import RecordError
 from .observations import observation_attrs
+from .quality import Quality, measure
 from .records import EpisodeInfo, EpisodeResult, RawFrame, StepRecord
 
 
@@ -17,6 +18,14 @@ class Draft:
     rows: list[StepRecord] = field(default_factory=list)
     raw: list[RawFrame] = field(default_factory=list)
     _result: EpisodeResult | None = None
+    _quality: Quality | None = None
+
+    @property
+    def quality(self) -> Quality:
+        """Return how well it was done; once asked for, rows must not change."""
+        if self._quality is None:
+            self._quality = measure(self)
+        return self._quality
 
     @property
     def result(self) -> EpisodeResult:

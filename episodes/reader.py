@@ -16,6 +16,7 @@ from . import schema
 from .errors import EpisodesError, FileFormatError
 from .hdf5 import array_at, attr, attrs_of, group_at
 from .master import episode_files
+from .quality import Quality
 from .storage import content_hash
 
 
@@ -54,6 +55,15 @@ class Episode:
     def success(self) -> bool:
         """The task's own word at the end."""
         return self._attr("success", bool)
+
+    @property
+    def quality(self) -> Quality:
+        """How well it was done."""
+        text = self._attr("quality", str)
+        try:
+            return Quality(**json.loads(text))
+        except (ValueError, TypeError) as error:
+            raise FileFormatError(f"{self}: attribute quality is {text!r}: {error}") from error
 
     @property
     def env_spec_json(self) -> str:

@@ -296,6 +296,8 @@ ATTRS: tuple[AttrField, ...] = (
               lambda d: d.info.mujoco_version),
     AttrField("packages", str, "Package versions as JSON.",
               lambda d: json.dumps(dict(d.info.packages))),
+    AttrField("quality", str, "How well it was done, as JSON: figures of episodes.quality.Quality.",
+              lambda d: d.quality.json()),
     AttrField("late_ticks", int, "Steps that missed their deadline.",
               lambda d: d.result.late_ticks),
     AttrField("device_overflow", int, "Device samples lost before they could be stored.",

@@ -13,6 +13,7 @@ from .disk import replace_durably
 from .draft import Draft
 from .errors import WriteError
 from .master import Master
+from .quality import Quality
 from .run import Run
 from .schema import demo_name
 from .storage import check_file, write_file
@@ -78,6 +79,8 @@ class Save(Job):
         super().__init__()
         self.draft: Draft | None = draft
         self._model = model
+        self.quality: Quality | None = None
+        """How well it was done, once the file is in place."""
         self.branches: list[Save] = []
         """Of what rewinding cut off it."""
 
@@ -88,6 +91,7 @@ class Save(Job):
         if self.draft is not None:
             self._model.store(run.folder)
             self.path = save_episode(run, self.draft)
+            self.quality = self.draft.quality
             self.draft = None
 
     def _explain(self, error: Exception, run: Run) -> str:

@@ -49,6 +49,13 @@ class StatusLine:
         print(text, flush=True)
 
 
+def _judged(quality: episodes.Quality) -> str:
+    """Say in a few words how well an episode was done, and whether to do it again."""
+    doubts = quality.doubts()
+    good = f"way {quality.path_m:.1f} m, {100 * quality.efficiency:.0f} % straight"
+    return f"{good}: {'good' if not doubts else 'redo? ' + ', '.join(doubts)}"
+
+
 CONFIRM_NS = 5_000_000_000
 """Between asking to delete an episode and asking again; pressing takes 0.8 s."""
 
@@ -171,9 +178,10 @@ class Collector:
             return
         self.kept.append(end.verdict)
         self._saves.append(save)
-        late = f", {end.late} of {end.rows} ticks late" if end.late > 0.01 * end.rows else ""
-        what = f"{end.verdict} ({end.reason})"
-        self.say(f"episode {len(self.kept)}: {what}, {self._length(end)}{late}, {path}")
+        what = f"{end.verdict} ({end.reason}), {self._length(end)}"
+        if save.quality is not None:
+            what += f", {_judged(save.quality)}"
+        self.say(f"episode {len(self.kept)}: {what}, {path}")
 
     def tick(self, phase: Phase, policy: PolicyStep, late: int) -> None:
         """Show where things stand."""
