@@ -37,13 +37,8 @@ def test_the_speed_box_does_not_chatter(
 ) -> None:
     """An x sine that asks for more than the joints' speed. Measured 6.6, 7.6, 10.7 rad/s2.
 
-<<<<<<< HEAD
     Higher up its far end is out of reach, too, and the joints stop from full speed there: 21
     rad/s2, without a reversal.
-=======
-    Higher up its far end is out of reach, too, and the joints stop from full speed there:
-    21 rad/s2, without a reversal.
->>>>>>> 7601ee7 (Judge every episode at once: way, pauses, limits, faults; in the file as well)
     """
     path = _x_sine((0.5, 0.0, z))
     go_to(ik, path[0], DOWN)
