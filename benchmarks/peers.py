@@ -128,6 +128,8 @@ def start(name: str, python: Path, log: Path) -> Runner:
     if name in OURS:
         environment["PYTHONPATH"] = str(ROOT)
     environment.setdefault("MUJOCO_GL", "osmesa")  # gym-hil makes a renderer for states too
+    for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+        environment.setdefault(threads, "1")  # threads on 7 x 7 matrices only wait for each other
     process = subprocess.Popen(
         [str(python), str(DRIVER), name],
         stdin=subprocess.PIPE,
