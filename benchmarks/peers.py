@@ -46,7 +46,7 @@ TARGETS = {
 """Physics steps a second of ours in joint mode, as a multiple of the peer's."""
 INSTALL_S, START_S = 900, 120
 OBJECTS = (0, 2, 4, 8)
-PHYSICS_STEPS = 200
+PHYSICS_STEPS = 20
 """Of a scene in a round: short against the machine's other load."""
 
 
@@ -189,7 +189,7 @@ def measure_scenes(rounds: int) -> dict[str, float]:
         "2 arms, 0 cubes": _scene(2, 0)
     }
     times: dict[str, list[float]] = {name: [] for name in scenes}
-    for _ in range(rounds):
+    for _ in range(20 * rounds):
         for name, (model, data) in scenes.items():
             begin = time.perf_counter()
             mujoco.mj_step(model, data, PHYSICS_STEPS)
