@@ -17,6 +17,13 @@ def check_choice(option: str, value: object, choices: Iterable[object]) -> None:
         raise OptionError(f"{option}={value!r} is unknown; choose from {known}")
 
 
+def check_names(unknown: Iterable[str], options: Iterable[str]) -> None:
+    """Raise OptionError, listing the options, if any name is ``unknown``."""
+    wrong = sorted(unknown)
+    if wrong:
+        raise OptionError(f"unknown options {wrong}; choose from {list(options)}")
+
+
 def check_seconds(option: str, value: object) -> None:
     """Raise OptionError unless ``value`` is a finite, positive number."""
     try:

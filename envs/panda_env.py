@@ -18,7 +18,7 @@ from .actions import CONTROL_MODES, ActionCodec
 from .arm import ArmController
 from .errors import EnvError, OptionError, StateError
 from .observations import Observation, Observer
-from .options import check_choice, check_pixels, check_reach, check_seconds
+from .options import check_choice, check_names, check_pixels, check_reach, check_seconds
 from .randomize import Randomizer, check_groups, sensor_noise
 from .rendering import OffscreenRenderer
 from .scene import (
@@ -121,6 +121,7 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         height: int = 480,
         visuals: str = "primitive",
         randomize: Iterable[str] = (),
+        **unknown: Any,
     ) -> None:
         """``time_limit_s`` None takes the task's. ``camera``, ``width``, ``height``: rgb_array.
 
@@ -146,6 +147,7 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
             "visuals": visuals,
             "randomize": (groups := check_groups(randomize)),
         }
+        check_names(unknown, self._options)
         check_choice("arms", arms, BASES)
         check_choice("task", task, [name for name, made in TASKS.items() if made.n_arms == arms])
         check_choice("control", control, CONTROL_MODES)

@@ -73,6 +73,16 @@ def test_it_gives_the_bits_of_single_environments(
     assert_same(*states)
 
 
+def test_randomised_episodes_are_equal_too(make_vec: MakeVec) -> None:
+    """Each environment edits a model of its own."""
+    options = {"task": "pick", "randomize": ("dynamics",), "time_limit_s": 0.1}
+    native, sync = make_vec(**options, n_threads=2), make_vec(**options, mode="sync")
+    assert_same(native.reset(seed=2)[0], sync.reset(seed=2)[0])
+    for _ in range(15):
+        actions = np.full((3, 7), -0.4, np.float32)
+        assert_same(native.step(actions)[:4], sync.step(actions)[:4])
+
+
 @pytest.mark.parametrize("mode", list(AutoresetMode))
 def test_autoreset_and_masks_are_gymnasiums(make_vec: MakeVec, mode: AutoresetMode) -> None:
     """Episodes of different ends; ``reset_mask`` in every mode."""
