@@ -67,7 +67,7 @@ class Options:
     """Meaning of an action: ee_delta, ee_pose or joint."""
     control_hz: int = 50
     """Actions and rows a second: 20, 25, 30, 50, 60, 100 or 200."""
-    randomize: tuple[Literal["visual", "dynamics"], ...] = ()
+    randomize: tuple[Literal["visual", "dynamics", "sizes"], ...] = ()
     """What every episode draws anew: visual (lights, colours, cameras, distractors), dynamics
     (friction, mass, gains, sensor noise) or both."""
     seed: int | None = None

@@ -126,8 +126,8 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         """``time_limit_s`` None takes the task's. ``camera``, ``width``, ``height``: rgb_array.
 
         ``visuals="menagerie"``: pictures show the mesh Panda (``envs.visuals``); physics, states
-        and the model's hash stay the same. ``randomize``: "visual", "dynamics" or both, drawn at
-        every reset (``envs.randomize``).
+        and the model's hash stay the same. ``randomize``: any of "visual",
+        "dynamics" and "sizes", drawn at every reset (``envs.randomize``).
         """
         self._options = {
             "task": task,
@@ -217,7 +217,7 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         self._randomizer: Randomizer | None = None
         if groups:
             pads = [pad_geoms(self.model, arm) for arm in task_arms.values()]
-            self._randomizer = Randomizer(self._editor, groups, pads)
+            self._randomizer = Randomizer(self._editor, groups, pads, self.task.resizable)
         if "dynamics" in groups:
             self._observer.noise = sensor_noise(self._observer.boxes, self.task.object_names)
         self._sha256: str | None = None
@@ -235,10 +235,10 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
             raise OptionError(f"reset takes no options, got {sorted(options)}")
         self.edit(ModelEdits())
         mujoco.mj_resetDataKeyframe(self.model, self.data, self._home)
-        self.task.reset(self.data, self.np_random)
-        if self._randomizer is not None:
-            self._edits, key = self._randomizer.draw(self.np_random)
+        if self._randomizer is not None:  # spawned: the task draws the same with it or without
+            self._edits, key = self._randomizer.draw(self.np_random.spawn(1)[0])
             self._set_noise(key)
+        self.task.reset(self.data, self.np_random)
         self._settle()
         self._steps, self._ended = 0, False
         if self.render_mode == "human":

@@ -23,7 +23,7 @@ from kinematics.names import names_of
 from .errors import OptionError
 from .scene import DISTRACTOR, OBJECT, TIMESTEP
 
-GROUPS = ("visual", "dynamics")
+GROUPS = ("visual", "dynamics", "sizes")
 Span = tuple[float, float]
 
 
@@ -75,6 +75,10 @@ class Ranges:
     gain: Span = (0.8, 1.25)
     """Log-uniform, of kp and kv alike: the set point and kv / kp, by which the servos are fed
     forward, stay. [A] has 0.75 .. 1.5, [P] 0.5 .. 2 for motors without feedback of torque."""
+    # sizes
+    size: Span = (0.9, 1.1)
+    """Of an object in all directions, its density kept: a 40 mm cube is 36 to 44 mm. The grippers
+    hold them all, and bins and zones have room for them."""
     noise: Mapping[str, float] = field(
         default_factory=lambda: {
             "joint_pos": 1e-3,  # rad; what moves the tool by 1 mm at full stretch
@@ -142,27 +146,36 @@ class Randomizer:
     """Draw an episode's edits into a model."""
 
     def __init__(
-        self, editor: ModelEditor, groups: Sequence[str], tools: Sequence[frozenset[int]]
+        self,
+        editor: ModelEditor,
+        groups: Sequence[str],
+        tools: Sequence[frozenset[int]],
+        resizable: Sequence[str] = (),
     ) -> None:
-        """Look over the editor's model; ``tools`` holds the pads' geoms of each arm."""
+        """Look over the editor's model; ``tools`` holds the pads' geoms of each arm.
+
+        ``resizable``: names of the bodies that ``sizes`` scales.
+        """
         self._editor, self._model = editor, editor.model
-        self._groups, self._tools = groups, tools
+        self._groups, self._tools, self._resizable = groups, tools, resizable
         self._ranges = Ranges()
         self._scratch = mujoco.MjData(editor.model)
 
     def draw(self, rng: np.random.Generator) -> tuple[ModelEdits, npt.NDArray[np.uint64]]:
         """Edit the model anew; return the edits and the key of the episode's sensor noise.
 
-        Takes one number from ``rng``: each group has a generator of its own, and draws the same
-        whether the other is asked for or not.
+        Each group has a generator of its own, and draws the same whether others are asked for or
+        not.
         """
         seed = np.random.SeedSequence(int(rng.integers(2**63)))
-        visual, dynamics, noise = seed.spawn(3)
+        visual, dynamics, noise, sizes = seed.spawn(4)
         self._editor.reset()
         if "visual" in self._groups:
             self._draw_visual(np.random.default_rng(visual))
         if "dynamics" in self._groups:
             self._draw_dynamics(np.random.default_rng(dynamics))
+        if "sizes" in self._groups:
+            self._draw_sizes(np.random.default_rng(sizes))
         # Derives subtree masses, inverse inertias and the cameras' and lights' own frames.
         mujoco.mj_setConst(self._model, self._scratch)
         return self._editor.edits(), noise.generate_state(2, np.uint64).astype(np.uint64)
@@ -273,6 +286,21 @@ class Randomizer:
             factor = np.exp(rng.uniform(*np.log(ranges.gain)))
             model.actuator_gainprm[i] *= factor
             model.actuator_biasprm[i] *= factor
+
+    def _draw_sizes(self, rng: np.random.Generator) -> None:
+        model = self._model
+        for name in self._resizable:
+            body, factor = model.body(name).id, rng.uniform(*self._ranges.size)
+            own = np.flatnonzero(model.geom_bodyid == body)
+            for lengths in (model.geom_size, model.geom_pos, model.geom_rbound, model.geom_aabb):
+                lengths[own] *= factor
+            boxes = slice(
+                model.body_bvhadr[body], model.body_bvhadr[body] + model.body_bvhnum[body]
+            )
+            model.bvh_aabb[boxes] *= factor
+            model.body_ipos[body] *= factor
+            model.body_mass[body] *= factor**3
+            model.body_inertia[body] *= factor**5
 
 
 SURFACES = ("scene/top", "floor")

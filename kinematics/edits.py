@@ -17,9 +17,10 @@ from .errors import KinematicsError
 
 FIELDS = (
     *("actuator_biasprm", "actuator_gainprm"),
-    *("body_inertia", "body_invweight0", "body_mass", "body_subtreemass"),
+    *("body_inertia", "body_invweight0", "body_ipos", "body_mass", "body_subtreemass"),
+    *("bvh_aabb", "geom_aabb", "geom_rbound", "geom_size"),
     *("cam_fovy", "cam_mat0", "cam_pos", "cam_pos0", "cam_poscom0", "cam_quat"),
-    *("dof_M0", "dof_invweight0"),
+    *("dof_M0", "dof_invweight0", "dof_length"),
     *("geom_friction", "geom_pos", "geom_quat", "geom_rgba"),
     *("light_diffuse", "light_dir", "light_dir0", "light_pos", "light_pos0", "light_poscom0"),
     *("mat_rgba", "tendon_invweight0"),

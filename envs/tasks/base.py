@@ -52,6 +52,8 @@ class Task(ABC):
     """Names of the entries of the ``object`` observation."""
     subtask_names: ClassVar[tuple[str, ...]]
     """Steps on the way, in the order in which they are usually achieved."""
+    resizable: ClassVar[tuple[str, ...]] = ()
+    """Bodies in the model whose sizes may be drawn: reset, success and guide read them there."""
     object_bound: ClassVar[float] = 10.0
     """Bound of those entries; far more than a thrown object covers in an episode."""
 

@@ -42,6 +42,7 @@ class Drawer(Task):
         "handle_x", "handle_y", "handle_z",
     )  # fmt: skip
     subtask_names = ("opened", "grasped", "in_drawer", "closed")
+    resizable = (OBJECT + "cube",)
     cabinet_lower = np.array([0.56, -0.02, -0.10])
     cabinet_upper = np.array([0.60, 0.02, 0.10])
     """x, y [m] and yaw [rad] of the cabinet's front: the open drawer is within reach."""

@@ -24,8 +24,7 @@ class Pick(Task):
     hold_s = 0.2
     object_names = FreeObject.observed_names("cube")
     subtask_names = ("grasped", "lifted")
-    half_size = 0.02
-    """m; the cube's half edge."""
+    resizable = (OBJECT + "cube",)
     lift = 0.10
     """m; the cube's lowest point must be this high."""
     closed_on_nothing = 0.6
@@ -43,7 +42,8 @@ class Pick(Task):
     def reset(self, data: mujoco.MjData, rng: np.random.Generator) -> None:
         """Lay the cube flat anywhere in its area, at any yaw."""
         x, y = rng.uniform(self.lower, self.upper)
-        self._cube.put(data, (x, y, self.half_size), rng.uniform(-np.pi, np.pi))
+        half = self.model.geom_size[self._cube.geoms[0], 2]
+        self._cube.put(data, (x, y, half), rng.uniform(-np.pi, np.pi))
 
     def observe(self, data: mujoco.MjData) -> Array:
         """Return the cube's pose (w >= 0) and its offset from the tool, (10,) [m], world."""

@@ -28,6 +28,7 @@ class Place(Task):
         "bin_x", "bin_y", "bin_z", "bin_qw", "bin_qz",
     )  # fmt: skip
     subtask_names = ("grasped", "in_bin", "released")
+    resizable = (OBJECT + "cube",)
     lower = np.array([0.35, -0.25])
     upper = np.array([0.60, 0.25])
     """m; where cube and bin may stand."""

@@ -27,6 +27,7 @@ class Push(Task):
     hold_s = 0.5
     object_names = (*FreeObject.observed_names("puck"), "zone_x", "zone_y", "zone_z")
     subtask_names = ("touched", "in_zone")
+    resizable = (OBJECT + "puck",)
     tolerance = 0.03
     """m; the puck's centre from the zone's: its nearest corners are then on the zone."""
     lower = np.array([0.40, -0.20])

@@ -33,6 +33,7 @@ class Sort(Task):
         *(f"{colour}_bin_{axis}" for colour in COLOURS for axis in "xyz"),
     )
     subtask_names = tuple(f"{name}_{step}" for name in CUBES for step in ("grasped", "sorted"))
+    resizable = tuple(prop.prefix + prop.file for prop in CUBE_PROPS)
     lower = np.array([0.36, -0.11])
     upper = np.array([0.60, 0.11])
     """m; where the cubes may lie, between the bins."""

@@ -27,6 +27,7 @@ class Stack(Task):
     hold_s = 0.5
     object_names = (*FreeObject.observed_names("red"), *FreeObject.observed_names("green"))
     subtask_names = ("grasped", "stacked", "released")
+    resizable = (RED.prefix + "cube", GREEN.prefix + "cube")
     lower = np.array([0.35, -0.25])
     upper = np.array([0.60, 0.25])
     """m; where the cubes may lie."""

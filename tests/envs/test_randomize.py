@@ -12,6 +12,7 @@ from envs.panda_env import PicoPandaEnv
 from envs.randomize import GROUPS, Ranges
 from envs.scene import DISTRACTOR, model_sha256
 from envs.tasks import TASKS
+from envs.tasks.things import FreeObject
 from kinematics import Side
 from kinematics.edits import ModelEdits
 
@@ -76,12 +77,13 @@ def test_unknown_names_are_told_the_known_ones(make: Make, wrong: object) -> Non
 
 def test_groups_draw_the_same_alone_and_together(make: Make) -> None:
     found = []
-    for groups in (("visual",), ("dynamics",), ("dynamics", "visual")):
+    for groups in (("visual",), ("dynamics",), ("dynamics", "sizes", "visual")):
         env = make(randomize=groups)
         env.reset(seed=6)
         model = env.model
-        found.append((model.cam_fovy.tolist(), model.body_mass.tolist()))
-    assert found[2] == (found[0][0], found[1][1])
+        found.append((model.cam_fovy.tolist(), model.actuator_gainprm.tolist()))
+    assert found[2][0] == found[0][0]
+    assert found[2][1] == found[1][1]
     assert found[0] != found[1]
 
 
@@ -168,6 +170,40 @@ def test_how_it_moves_stays_consistent(make: Make, task: str) -> None:
         assert span[0] <= found[:, low].min() < found[:, high].max() <= span[1]
     changed = found[:, 4:][found[:, 4:] != 1.0]
     assert R.friction[0] <= changed.min() < 0.75 and 1.25 < changed.max() <= R.friction[1]
+
+
+@pytest.mark.parametrize("task", [name for name, task in TASKS.items() if task.resizable])
+def test_other_sizes_are_other_boxes_of_the_same_stuff(make: Make, task: str) -> None:
+    env = make(task=task, randomize=("sizes",))
+    model, base = env.model, make(task=task).model
+    factors = []
+    for seed in range(20):
+        env.reset(seed=seed)
+        for name in env.task.resizable:
+            body = model.body(name).id
+            own = np.flatnonzero(model.geom_bodyid == body)
+            size = model.geom_size[own]
+            assert (model.geom_type[own] == mujoco.mjtGeom.mjGEOM_BOX).all()
+            factor = size / base.geom_size[own]
+            np.testing.assert_allclose(factor, factor[0, 0], rtol=1e-12)
+            factors.append(factor[0, 0])
+            np.testing.assert_allclose(model.geom_rbound[own], np.linalg.norm(size, axis=1))
+            np.testing.assert_allclose(model.geom_aabb[own, 3:], size)
+            density = model.body_mass[body] / size.prod(axis=1).sum()
+            old = base.body_mass[body] / base.geom_size[own].prod(axis=1).sum()
+            assert density == pytest.approx(old)
+            x, y, z = 2.0 * size[0]
+            if len(own) == 1:
+                squares = np.array([y * y + z * z, x * x + z * z, x * x + y * y])
+                inertia = model.body_mass[body] / 12.0 * squares
+                np.testing.assert_allclose(np.sort(model.body_inertia[body]), np.sort(inertia))
+            lowest = FreeObject(model, name).lowest(env.data)
+            assert lowest == pytest.approx(0.0, abs=1e-6), "it stands on the table"
+        others = np.setdiff1d(
+            np.arange(model.nbody), [model.body(n).id for n in env.task.resizable]
+        )
+        np.testing.assert_array_equal(model.body_mass[others], base.body_mass[others])
+    assert R.size[0] <= min(factors) < 0.93 and 1.07 < max(factors) <= R.size[1]
 
 
 def _within(model: mujoco.MjModel, body: int, root: int) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from envs.panda_env import PicoPandaEnv
+from envs.tasks import TASKS
 from envs.tasks.base import HELD
 from envs.tasks.push import CARRIED
 from envs.tasks.things import yaw_quat
@@ -23,9 +24,9 @@ LOOK = 2
 """Control steps at 25 Hz between two looks at the guide."""
 
 
-def build(task: str) -> PicoPandaEnv:
+def build(task: str, **options: Any) -> PicoPandaEnv:
     """Return an environment without wrappers."""
-    env = gym.make("PicoPanda-v0", task=task, control_hz=25, reward="dense").unwrapped
+    env = gym.make("PicoPanda-v0", task=task, control_hz=25, reward="dense", **options).unwrapped
     assert isinstance(env, PicoPandaEnv)
     return env
 
@@ -135,6 +136,15 @@ def test_the_same_seed_gives_the_same_episode(solve: Callable[[str], Solved], ta
     _episode(again, 0)
     np.testing.assert_array_equal(again.ends[0], solve(task).ends[0])
     again.env.close()
+
+
+@pytest.mark.parametrize("task", [task for task in SEEDS if TASKS[task].resizable])
+def test_the_guide_solves_other_sizes_too(task: str) -> None:
+    solved = Solved(build(task, randomize=("sizes",)))
+    for seed in (100, 101):
+        _episode(solved, seed)
+    assert len(solved.ends) == 2
+    solved.env.close()
 
 
 # --- resets ---
