@@ -253,7 +253,7 @@ def test_a_cube_on_a_shelf_between_the_pads_is_no_success(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """High enough and gripped, but still resting on something."""
-    compose = scene._attach_all
+    compose = scene.assemble
 
     def with_shelf(*arguments: object) -> mujoco.MjSpec:
         spec = compose(*arguments)
@@ -262,7 +262,7 @@ def test_a_cube_on_a_shelf_between_the_pads_is_no_success(
         )
         return spec
 
-    monkeypatch.setattr(scene, "_attach_all", with_shelf)
+    monkeypatch.setattr(scene, "assemble", with_shelf)
     stage = Stage(make)
     stage.place(0.5, 0.0, 0.22)
     stage.go(0.5, 0.0, 0.35, closure=0.0)
