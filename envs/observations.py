@@ -15,7 +15,8 @@ from .arm import ArmController
 from .randomize import SensorNoise
 from .tasks import Task
 
-Observation = dict[str, npt.NDArray[np.float32]]
+Observation = dict[str, npt.NDArray[Any]]
+"""By key; float32 but for pictures."""
 
 
 class Observer:

@@ -1,6 +1,6 @@
 """The Gymnasium environment."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -8,14 +8,15 @@ import mujoco
 import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
+from scipy.spatial.transform import RigidTransform
 
 from kinematics import EndEffectorTarget, Side, SpeedLimits, Waypoint, Workspace
 from kinematics.edits import EditError, ModelEditor, ModelEdits
 from kinematics.frames import Array
-from kinematics.names import names_of
 
 from .actions import CONTROL_MODES, ActionCodec
 from .arm import ArmController
+from .cameras import CameraObserver, camera_pose, find_cameras, intrinsics
 from .errors import EnvError, OptionError, StateError
 from .observations import Observation, Observer
 from .options import check_choice, check_names, check_pixels, check_reach, check_seconds
@@ -82,6 +83,17 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
     | ``robot{i}_gripper_qpos`` | (1,) | m | opening: travel of both fingers, 0 closed .. 0.08 open |
     | ``object`` | by task | m, - | see the task's ``object_names`` |
 
+    And for each camera of ``cameras`` what ``camera_modes`` lists, row 0 at the top:
+
+    | key | shape, type | mode | meaning |
+    |---|---|---|---|
+    | ``<camera>_image`` | (H, W, 3) uint8 | ``rgb`` | red, green, blue |
+    | ``<camera>_depth`` | (H, W, 1) float32 | ``depth`` | m along the optical axis |
+    | ``<camera>_segmentation`` | (H, W, 1) int32 | ``segmentation`` | id of the geom, -1: none |
+
+    Cameras: ``front``, ``side``, ``stereo_left`` and ``stereo_right`` (the eyes of a person who
+    stands behind the robot), ``wrist`` (the first arm's); with two ``right_wrist``, ``left_wrist``.
+
     The tool points down at home, wxyz (0, 1, 0, 0): quaternions are kept at x >= 0, since w >= 0
     would flip their sign around home. With ``randomize=("dynamics",)`` measured positions and
     velocities are those of noisy sensors; targets and quaternions stay exact.
@@ -121,13 +133,20 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         height: int = 480,
         visuals: str = "primitive",
         randomize: Iterable[str] = (),
+        cameras: Sequence[str] = (),
+        camera_modes: Sequence[str] = ("rgb",),
+        camera_width: int = 128,
+        camera_height: int = 128,
         **unknown: Any,
     ) -> None:
         """``time_limit_s`` None takes the task's. ``camera``, ``width``, ``height``: rgb_array.
 
         ``visuals="menagerie"``: pictures show the mesh Panda (``envs.visuals``); physics, states
-        and the model's hash stay the same. ``randomize``: any of "visual",
-        "dynamics" and "sizes", drawn at every reset (``envs.randomize``).
+        and the model's hash stay the same. ``randomize``: any of "visual", "dynamics" and "sizes",
+        drawn at every reset (``envs.randomize``).
+
+        ``cameras`` are those in the observation, of a size of their own [px]: a policy looks at
+        128 px while a video is taken at 640.
         """
         self._options = {
             "task": task,
@@ -146,6 +165,10 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
             "height": height,
             "visuals": visuals,
             "randomize": (groups := check_groups(randomize)),
+            "cameras": cameras,
+            "camera_modes": camera_modes,
+            "camera_width": camera_width,
+            "camera_height": camera_height,
         }
         check_names(unknown, self._options)
         check_choice("arms", arms, BASES)
@@ -174,14 +197,22 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
             )
         self._build(TASKS[task], control, mounts, groups)
         self._meshes: MeshPandas | None = None
-        if visuals == "menagerie" and render_mode is not None:
+        if visuals == "menagerie" and (render_mode is not None or cameras):
+            if cameras and "segmentation" in camera_modes:
+                raise OptionError(
+                    "camera_modes has 'segmentation', whose ids are of the model's own geoms: "
+                    "take visuals='primitive' for it"
+                )
             objects, distractors = TASKS[task].objects, "visual" in groups
             self._meshes = MeshPandas(self.model, mounts, objects, distractors)
-        cameras = names_of(self.model, mujoco.mjtObj.mjOBJ_CAMERA)
-        if self.camera_name("wrist") in cameras:  # a tool need not have one
-            cameras.append("wrist")
-        check_choice("camera", camera, cameras)
-        self._picture = (self.camera_name(camera), int(width), int(height))
+        self._cameras = find_cameras(self.model, self.sides)
+        check_choice("camera", camera, self._cameras)
+        self._picture = (self._cameras[camera], int(width), int(height))
+        self._eyes = CameraObserver(
+            self._shown_model, self._cameras, cameras, camera_modes, camera_width, camera_height
+        )
+        self.observation_space = spaces.Dict({**self._observer.space, **self._eyes.boxes})
+        self.picture_keys = tuple(self._eyes.boxes)
         self._renderer: OffscreenRenderer | None = None
         self._viewer: ViewerProcess | None = None
         self._steps, self._ended = 0, True
@@ -213,7 +244,6 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         self._ctrl_rows = list(self.ctrl)
         self.action_space = spaces.Box(-1.0, 1.0, (self._codec.width,), np.float32)
         self._observer = Observer(self.arms, self.task)
-        self.observation_space = self._observer.space
         self._randomizer: Randomizer | None = None
         if groups:
             pads = [pad_geoms(self.model, arm) for arm in task_arms.values()]
@@ -243,7 +273,7 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         self._steps, self._ended = 0, False
         if self.render_mode == "human":
             self.render()
-        return self._observer.observe(self.data), {"success": False, "n_clipped": 0}
+        return self.observe(), {"success": False, "n_clipped": 0}
 
     def step(
         self, action: npt.NDArray[np.float32]
@@ -269,15 +299,22 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         camera, width, height = self._picture
         if self._renderer is None:
             self._renderer = OffscreenRenderer(self._shown_model, width, height)
-        shown = self.data if self._meshes is None else self._meshes.follow(self.data)
-        return self._renderer.render(shown, camera)
+        return self._renderer.render(self._shown_data(), camera)
 
     @property
     def _shown_model(self) -> mujoco.MjModel:
         return self.model if self._meshes is None else self._meshes.model
 
+    def _shown_data(self) -> mujoco.MjData:
+        """Return what pictures are taken of, cameras and lights up to date like the bodies."""
+        if self._meshes is not None:
+            return self._meshes.follow(self.data)
+        mujoco.mj_camlight(self.model, self.data)
+        return self.data
+
     def close(self) -> None:
-        """Release the window and the picture buffer; calling it twice is fine."""
+        """Release the window and the picture buffers; calling it twice is fine."""
+        self._eyes.close()
         if self._renderer is not None:
             self._renderer.close()
             self._renderer = None
@@ -402,12 +439,34 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         return self._judge()
 
     def observe(self) -> Observation:
-        """Return the observation of the present state."""
-        return self._observer.observe(self.data)
+        """Return the observation of the present state, pictures included."""
+        observation = self._observer.observe(self.data)
+        if self.picture_keys:
+            observation |= self._eyes.observe(self._shown_data())
+        return observation
+
+    # Cameras.
 
     def camera_name(self, name: str) -> str:
         """Return a camera's name in the model: ``wrist`` is the first arm's."""
-        return self.sides[0].prefix + HAND + name if name == "wrist" else name
+        return self._cameras.get(name, name)
+
+    def intrinsics(self, camera: str, width: int | None = None, height: int | None = None) -> Array:
+        """Return K (3, 3) [px] for pictures of this size; by default that of the observations.
+
+        (0, 0) is the centre of the top left pixel. Raises OptionError for an unknown camera.
+        """
+        check_choice("camera", camera, self._cameras)
+        size = (width or self._eyes.width, height or self._eyes.height)
+        return intrinsics(self.model, self._cameras[camera], *size)
+
+    def T_world_camera(self, camera: str) -> RigidTransform:
+        """Return a camera's pose in MuJoCo's camera axes: x right, y up, looks along -z.
+
+        ``* T_CAMERA_OPENCV`` (``kinematics.frames``) gives OpenCV's. Raises OptionError.
+        """
+        check_choice("camera", camera, self._cameras)
+        return camera_pose(self.model, self.data, self._cameras[camera])
 
     # Inside a step.
 
@@ -445,7 +504,7 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
             reward = self.task.shaped_reward(self.data)
         if self.render_mode == "human":
             self.render()
-        return self._observer.observe(self.data), reward, terminated, truncated, info
+        return self.observe(), reward, terminated, truncated, info
 
     def _judge(self) -> dict[str, Any]:
         if any(self._warned.tolist()):

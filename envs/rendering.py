@@ -12,8 +12,9 @@ import os
 import platform
 import threading
 import weakref
+from collections.abc import Collection
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import mujoco
 import numpy as np
@@ -25,6 +26,8 @@ from .errors import RenderingError, RenderingUnavailableError
 MAX_SIDE = 8192
 """pixels; with 4 samples a pixel 2 GB, and no more than any driver's largest buffer."""
 
+_SEGMENT = int(mujoco.mjtRndFlag.mjRND_SEGMENT)
+_IDCOLOR = int(mujoco.mjtRndFlag.mjRND_IDCOLOR)
 _MAX_GEOMS = 10_000  # MuJoCo's own renderer takes this number too
 _AUTOMATIC = ("", "enable", "enabled", "on", "true", "1")
 _DISABLED = ("disable", "disabled", "off", "false", "0")
@@ -120,6 +123,7 @@ class OffscreenRenderer:
         self._model = model
         self._rect = mujoco.MjrRect(0, 0, _side(width, "width"), _side(height, "height"))
         self._pixels = np.empty((self._rect.height, self._rect.width, 3), np.uint8)
+        self._depths = np.empty((self._rect.height, self._rect.width), np.float32)
         self._scene = mujoco.MjvScene(model, _MAX_GEOMS)
         for flag in (mujoco.mjtRndFlag.mjRND_SHADOW, mujoco.mjtRndFlag.mjRND_REFLECTION):
             self._scene.flags[int(flag)] = shadows
@@ -142,6 +146,18 @@ class OffscreenRenderer:
         Raises RenderingError for an unknown camera, data of another model, another thread, and
         after ``close``.
         """
+        return self.capture(data, camera, ("rgb",))["rgb"]
+
+    def capture(
+        self, data: mujoco.MjData, camera: str | int, modes: Collection[str]
+    ) -> dict[str, npt.NDArray[Any]]:
+        """Return pictures of one instant by mode, row 0 at the top, as copies.
+
+        ``rgb`` (height, width, 3) uint8; ``depth`` (height, width, 1) float32, metres along the
+        optical axis, the far plane's where there is nothing; ``segmentation`` (height, width, 1)
+        int32, the id of the geom, -1 where there is none. Colour and depth come from one drawing.
+        Arguments and errors as in ``render``.
+        """
         self._check_owner("used")
         if self._context is None or self._resources is None:
             raise RenderingError("render() after close(): make a new OffscreenRenderer")
@@ -152,9 +168,34 @@ class OffscreenRenderer:
         mujoco.mjv_updateScene(
             self._model, data, self._option, None, self._camera, every, self._scene
         )
-        mujoco.mjr_render(self._rect, self._scene, self._resources)
-        mujoco.mjr_readPixels(self._pixels, None, self._rect, self._resources)
-        return self._pixels[::-1].copy()  # OpenGL's row 0 is the bottom one
+        taken: dict[str, npt.NDArray[Any]] = {}
+        if "rgb" in modes or "depth" in modes:
+            depth = self._depths if "depth" in modes else None
+            mujoco.mjr_render(self._rect, self._scene, self._resources)
+            mujoco.mjr_readPixels(self._pixels, depth, self._rect, self._resources)
+            taken["rgb"] = self._pixels[::-1].copy()  # OpenGL's row 0 is the bottom one
+            if depth is not None:
+                taken["depth"] = _metres(depth[::-1], self._model)
+        if "segmentation" in modes:
+            taken["segmentation"] = self._segment(self._resources)
+        return taken
+
+    def _segment(self, resources: mujoco.MjrContext) -> npt.NDArray[np.int32]:
+        """Draw the scene again, each geom in the colour of its number; return the geoms' ids."""
+        flags, marks = self._scene.flags, (_SEGMENT, _IDCOLOR)
+        for mark in marks:
+            flags[mark] = 1
+        mujoco.mjr_render(self._rect, self._scene, resources)
+        mujoco.mjr_readPixels(self._pixels, None, self._rect, resources)
+        for mark in marks:
+            flags[mark] = 0
+        # A colour is the number in the scene plus one, in base 256; black is the background.
+        ids = np.full(self._scene.ngeom + 1, -1, np.int32)
+        for geom in self._scene.geoms[: self._scene.ngeom]:
+            if geom.segid >= 0 and geom.objtype == mujoco.mjtObj.mjOBJ_GEOM.value:
+                ids[geom.segid + 1] = geom.objid
+        numbers = self._pixels[::-1].astype(np.int32) @ np.array([1, 256, 65536], np.int32)
+        return ids[numbers][..., np.newaxis]
 
     def close(self) -> None:
         """Free the context; calling it twice is fine. Only for the thread that made it."""
@@ -198,6 +239,8 @@ class OffscreenRenderer:
         except mujoco.FatalError as e:
             self.close()
             raise _unavailable({choose_backend(): str(e)}) from e
+        # Zero far away: float32 then resolves metres as finely as centimetres.
+        resources.readDepthMap = mujoco.mjtDepthMap.mjDEPTH_ZEROFAR.value
         mujoco.mjr_setBuffer(int(mujoco.mjtFramebuffer.mjFB_OFFSCREEN), resources)
         mujoco.mjr_resizeOffscreen(rect.width, rect.height, resources)
         code = mujoco.mjr_getError()
@@ -248,6 +291,18 @@ class OffscreenRenderer:
                 f"in thread {threading.get_ident()} of process {os.getpid()}: make, use and close "
                 "it in one thread"
             )
+
+
+def far_plane(model: mujoco.MjModel) -> float:
+    """Return the distance [m] along the optical axis at which a camera's sight ends."""
+    return float(np.float32(model.vis.map.zfar * model.stat.extent))
+
+
+def _metres(depths: npt.NDArray[np.float32], model: mujoco.MjModel) -> npt.NDArray[np.float32]:
+    """Convert a depth buffer (H, W), 1 at the near plane and 0 at the far one, to (H, W, 1) [m]."""
+    near, far = model.vis.map.znear * model.stat.extent, far_plane(model)
+    metres = near * far / (near + depths.astype(np.float64) * (far - near))
+    return np.minimum(metres, far).astype(np.float32)[..., np.newaxis]
 
 
 def _side(value: int, name: str) -> int:

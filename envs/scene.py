@@ -71,6 +71,10 @@ BASES: dict[int, dict[Side, tuple[float, float, float, float]]] = {
 }
 """Where the bases stand, by the number of arms: x, y, z [m] and yaw [rad] in world."""
 
+OPERATOR_Y = {1: 0.4, 2: 0.0}
+"""m; where the eyes of the cameras ``stereo_left`` and ``stereo_right`` are, by the number of arms:
+between two arms, and with one to the left of it, which would hide what the right hand does."""
+
 
 def make_mounts(
     n_arms: int,
@@ -167,6 +171,8 @@ def assemble(
         attach_object(spec, thing)
     if distractors:
         _add_distractors(spec)
+    for eye in ("stereo_left", "stereo_right"):
+        spec.camera(eye).pos[1] += OPERATOR_Y[len(mounts)]
     # Attached keyframes come out filled with zeros for the other parts: make one for the whole.
     for key in list(spec.keys):
         spec.delete(key)

@@ -36,6 +36,13 @@ R_WORLD_TRACKING = axes_table((0.0, 0.0, -1.0), (-1.0, 0.0, 0.0))
 """Tracking axes to world axes for an operator facing -z: forward stays forward, up stays up."""
 
 
+R_CAMERA_OPENCV = axes_table((1.0, 0.0, 0.0), (0.0, -1.0, 0.0))
+"""OpenCV's camera axes (x right, y down, z along the view) to MuJoCo's (x right, y up, looks along
+-z): diag(1, -1, -1)."""
+T_CAMERA_OPENCV = RigidTransform.from_rotation(Rotation.from_matrix(R_CAMERA_OPENCV))
+"""On the right of T_world_camera it gives the pose in OpenCV's camera axes."""
+
+
 def rotation(quat_wxyz: npt.ArrayLike) -> Rotation:
     """Return scipy's Rotation of a wxyz quaternion (4,); refuse zero or non-finite ones."""
     quat = np.asarray(quat_wxyz, float)

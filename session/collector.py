@@ -17,7 +17,7 @@ from teleop_agent.frame import OperatorFrame
 from teleop_agent.policy import PolicyStep
 
 from .loop import EpisodeEnd, Phase, Rejected, Row, Session, Verdict
-from .records import LastPoses, raw_frame, step_record
+from .records import LastPoses, raw_frame, recorded, step_record
 
 
 class StatusLine:
@@ -121,7 +121,7 @@ class Collector:
             state_final=rejected.state,
             reason="rewound",
             late_ticks=rejected.late,
-            observation_final=rejected.observation,
+            observation_final=recorded(rejected.observation, self._env),
         )
         seconds = rejected.first / self._env.control_hz
         with self._noted():
@@ -162,7 +162,7 @@ class Collector:
             reason=end.reason,
             late_ticks=end.late,
             device_overflow=self._device.overflow - self._overflow,
-            observation_final=self._env.observe(),
+            observation_final=recorded(self._env.observe(), self._env),
         )
         save: episodes.Save | None = None
         with self._noted():

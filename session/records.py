@@ -4,11 +4,12 @@ import contextlib
 import dataclasses
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
 import mujoco
+import numpy.typing as npt
 
 import episodes
 from envs.arm import Clamp as EnvClamp
@@ -141,6 +142,17 @@ def hand_record(
     )
 
 
+def recorded(
+    observation: Mapping[str, npt.NDArray[Any]], env: PicoPandaEnv
+) -> dict[str, npt.NDArray[Any]]:
+    """Return what of an observation is recorded: all but pictures.
+
+    The states in the file and the environment's spec beside them give any picture again, at any
+    size, with no camera in the control loop and no large file.
+    """
+    return {key: value for key, value in observation.items() if key not in env.picture_keys}
+
+
 def step_record(row: Row, env: PicoPandaEnv, last: LastPoses) -> episodes.StepRecord:
     """Convert a row, right after the step that it tells of."""
     newest = row.policy.frame
@@ -151,7 +163,7 @@ def step_record(row: Row, env: PicoPandaEnv, last: LastPoses) -> episodes.StepRe
         for side, hand in row.policy.hands.items()
     }
     return episodes.StepRecord(
-        observation=row.observation,
+        observation=recorded(row.observation, env),
         action=row.policy.action.astype(float),
         reward=row.reward,
         terminated=row.terminated,

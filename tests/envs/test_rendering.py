@@ -363,7 +363,7 @@ def test_importing_loads_no_opengl() -> None:
     code = """
 import sys, mujoco
 before = set(sys.modules)
-import envs, envs.rendering, envs.viewer, envs.gl_context
+import envs, envs.cameras, envs.panda_env, envs.rendering, envs.viewer, envs.gl_context
 new = {name.split('.')[0] for name in set(sys.modules) - before}
 print(sorted(new & {'OpenGL', 'glfw'}), 'mujoco.viewer' in sys.modules)
 """

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import gymnasium as gym
 import pytest
@@ -19,8 +20,10 @@ def panda() -> Callable[..., PicoPandaEnv]:
     """Return a maker of environments that end no episode; one of each kind, to be reset."""
     made: dict[tuple[object, ...], PicoPandaEnv] = {}
 
-    def make(task: str = "reach", control: str = "ee_delta", control_hz: int = 50) -> PicoPandaEnv:
-        key = (task, control, control_hz)
+    def make(
+        task: str = "reach", control: str = "ee_delta", control_hz: int = 50, **options: Any
+    ) -> PicoPandaEnv:
+        key = (task, control, control_hz, *sorted(options.items()))
         if key not in made:
             made[key] = gym.make(
                 ENV_IDS[TASKS[task].n_arms],
@@ -30,6 +33,7 @@ def panda() -> Callable[..., PicoPandaEnv]:
                 time_limit_s=60.0,
                 terminate_on_success=False,
                 disable_env_checker=True,
+                **options,
             ).unwrapped
         return made[key]
 

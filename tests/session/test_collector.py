@@ -115,6 +115,35 @@ def test_only_what_is_kept_is_written_and_numbers_have_no_gaps(
     assert str(found[2].path) in said
 
 
+def test_pictures_are_not_recorded_and_come_again_from_the_states(
+    panda: Callable[..., PicoPandaEnv], tmp_path: Path
+) -> None:
+    script = Script()
+    act(script, *B)
+    camera = {"cameras": ("wrist",), "camera_width": 32, "camera_height": 32}
+    env = panda(**camera)
+    desk, step = Desk(env, script, tmp_path), env.step
+    seen: list[np.ndarray] = []
+
+    def noting(action: np.ndarray) -> tuple[dict[str, np.ndarray], float, bool, bool, object]:
+        taken = step(action)
+        seen.append(taken[0]["wrist_image"])
+        return taken
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(env, "step", noting)
+        desk.run_out()
+    (episode,) = desk.stored()
+    assert set(episode.observations()) == set(env.observation_space) - {"wrist_image"}
+    assert verify_episode(episode) == []
+    assert replay(episode, Mode.CTRL).ok
+    again = panda(**camera)
+    states = episode.array("states")
+    for row in (1, len(states) - 1):
+        again.restore(states[row])
+        np.testing.assert_array_equal(again.observe()["wrist_image"], seen[row - 1])
+
+
 def test_the_file_holds_all_raw_frames_of_the_episode(
     panda: Callable[..., PicoPandaEnv], tmp_path: Path
 ) -> None:
