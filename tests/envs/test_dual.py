@@ -5,7 +5,6 @@ import multiprocessing
 import pickle
 import re
 import shutil
-import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
@@ -17,7 +16,6 @@ import mujoco
 import numpy as np
 import pytest
 from gymnasium.envs.registration import EnvSpec
-from gymnasium.utils.env_checker import check_env
 
 from envs.errors import ModelError, OptionError
 from envs.panda_env import PicoPandaEnv
@@ -66,22 +64,7 @@ def lift() -> Iterator[PicoPandaEnv]:
     env.close()
 
 
-# --- the checker, and what stands in its place in an action ---
-
-
-@pytest.mark.parametrize(("task", "control"), list(product(DUAL, MODES)))
-def test_the_checker_has_nothing_to_say(make_dual: Make, task: str, control: str) -> None:
-    env = make_dual(task=task, control=control, reward="dense")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        check_env(env, skip_render_check=True)
-    width = MODES[control]
-    assert env.action_space.shape == (2 * width,)
-    assert env.action_names[0].startswith("robot0_")
-    assert env.action_names[width - 1 : width + 1] == (
-        "robot0_gripper",
-        "robot1_" + env.action_names[0].removeprefix("robot0_"),
-    )
+# --- which is which ---
 
 
 def test_the_tasks_for_two_arms_are_for_two_arms() -> None:

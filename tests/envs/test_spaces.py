@@ -1,56 +1,21 @@
-"""Spaces, tables and observations, over all tasks and control modes."""
+"""Spaces, tables and observations. What holds for every task in every mode: test_battery."""
 
-import warnings
 from collections.abc import Callable
 from inspect import cleandoc
 from itertools import product
 from typing import Any
 
-import gymnasium as gym
 import mujoco
 import numpy as np
 import pytest
 from gymnasium import spaces
-from gymnasium.utils.env_checker import check_env
 
-from envs import ENV_IDS
 from envs.panda_env import CONTROL_HZ, PicoPandaEnv
 from envs.tasks import TASKS
 from kinematics import Side
 
 MODES = ("ee_delta", "ee_pose", "joint")
-ALL = list(product(TASKS, MODES))
 Make = Callable[..., PicoPandaEnv]
-
-
-# --- the checker ---
-
-
-@pytest.mark.parametrize(("task", "control"), ALL)
-def test_the_checker_has_nothing_to_say(make: Make, task: str, control: str) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        check_env(make(task=task, control=control), skip_render_check=True)
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_the_checker_has_nothing_to_say_of_what_is_drawn(make: Make, task: str) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        check_env(make(task=task, randomize=("visual", "dynamics")), skip_render_check=True)
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_the_wrappers_have_nothing_to_say(task: str) -> None:
-    """``gym.make`` checks each of the first calls."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with gym.make(ENV_IDS[TASKS[task].n_arms], task=task, reward="dense") as env:
-            obs, _ = env.reset(seed=1)
-            for _ in range(3):
-                obs, reward, *_ = env.step(env.action_space.sample())
-                assert obs in env.observation_space
-                assert 0.0 <= reward < 1.0
 
 
 # --- the tables ---
