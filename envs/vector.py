@@ -1,8 +1,9 @@
-"""Many environments in one process, their physics in threads."""
+"""Many environments in one process, in threads."""
 
 import os
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from typing import Any
 
 import mujoco
@@ -31,7 +32,7 @@ _NO_PICTURES = (
 
 
 class PicoPandaVectorEnv(SyncVectorEnv):
-    """``num_envs`` environments whose physics run in threads; bit for bit the single ones.
+    """``num_envs`` environments shared out among threads; bit for bit the single ones.
 
     ``gym.make_vec("PicoPanda-v0", num_envs=8, task="reach")`` makes it. Spaces, seeds (``seed``,
     ``seed + 1``, ...), ``reset(options={"reset_mask": ...})``, ``autoreset_mode``, ``final_obs``
@@ -53,7 +54,7 @@ class PicoPandaVectorEnv(SyncVectorEnv):
     ) -> None:
         """Make environments of ``options``; ``n_threads`` None is one per core.
 
-        With 1 everything runs in the calling thread, else physics in ``n_threads`` others.
+        With 1 everything runs in the calling thread, else in ``n_threads`` others.
         """
         n_threads = os.cpu_count() or 1 if n_threads is None else n_threads
         for name, value in (("num_envs", num_envs), ("n_threads", n_threads)):
@@ -64,7 +65,8 @@ class PicoPandaVectorEnv(SyncVectorEnv):
         mode = {} if autoreset_mode is None else {"autoreset_mode": autoreset_mode}
         super().__init__([lambda: ThreadedEnv(**options)] * num_envs, **mode)
         n_threads = min(n_threads, num_envs)
-        self._pool = ThreadPoolExecutor(n_threads, "physics") if n_threads > 1 else None
+        self._n_threads, self._turn = n_threads, Lock()
+        self._pool = ThreadPoolExecutor(n_threads, "step") if n_threads > 1 else None
 
     def step(self, actions: npt.NDArray[np.float32]) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Step every environment: actions (num_envs, width)."""
@@ -78,12 +80,27 @@ class PicoPandaVectorEnv(SyncVectorEnv):
             raise ActionError(f"actions[{i}, {entry}] is {actions[i, entry]}")
         try:
             if self._pool is not None:
-                for env, action in zip(self.envs, actions, strict=True):
-                    env.start(action, self._pool)
+                work = list(zip(self.envs, actions, strict=True))
+                shares = [work[k :: self._n_threads] for k in range(self._n_threads)]
+                list(self._pool.map(self._take_steps, shares))
             return super().step(actions)
         finally:
             for env in self.envs:
                 env.give_up()
+
+    def _take_steps(self, share: list[tuple["ThreadedEnv", npt.NDArray[np.float32]]]) -> None:
+        """Step some environments; while they are in physics, other threads have the interpreter.
+
+        A lock of our own hands the interpreter over: by its own rules threads would snatch it from
+        each other at each of the hundred small calls of MuJoCo in a step, each time for longer
+        than the call takes.
+        """
+        self._turn.acquire()
+        try:
+            for env, action in share:
+                env.take_step(action, self._turn)
+        finally:
+            self._turn.release()
 
     def render(self) -> Any:
         """Raise EnvError: it draws no pictures."""
@@ -96,8 +113,11 @@ class PicoPandaVectorEnv(SyncVectorEnv):
         super().close_extras(**kwargs)
 
 
+Step = tuple[Observation, float, bool, bool, dict[str, Any]]
+
+
 class ThreadedEnv(PicoPandaEnv):
-    """An environment whose next step may be under way in another thread."""
+    """An environment whose next step another thread may have taken already."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -108,41 +128,54 @@ class ThreadedEnv(PicoPandaEnv):
         self._row, self._input = np.zeros(n_input), np.zeros((1, self.n_substeps, n_input))
         self._warm = np.zeros((1, model.nv))
         self._sensed = np.zeros((1, self.n_substeps, model.nsensordata))
-        self._under_way: tuple[int, Future[None]] | None = None
+        self._taken: Step | EnvError | None = None
 
-    def start(self, action: npt.NDArray[np.float32], pool: ThreadPoolExecutor) -> None:
-        """Begin a step in ``pool``, unless the episode is over; ``step`` waits for it."""
-        if not self._ended:
+    def take_step(self, action: npt.NDArray[np.float32], turn: Lock) -> None:
+        """Take a step, unless the episode is over, and keep what came of it for ``step``.
+
+        ``turn`` is held by the caller, and given up during physics.
+        """
+        if self._ended:
+            return
+        try:
             n_clipped = self._begin_step(action)
-            self._under_way = n_clipped, pool.submit(self._roll)
+            self._make_ready()
+            turn.release()
+            try:
+                self._roll()
+            finally:
+                turn.acquire()
+            self._taken = self._finish_step(n_clipped)
+        except EnvError as error:
+            self._taken = error
 
-    def step(
-        self, action: npt.NDArray[np.float32]
-    ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Finish the step under way, or take one."""
-        if self._under_way is None:
+    def step(self, action: npt.NDArray[np.float32]) -> Step:
+        """Return the step that was taken, or take one."""
+        taken, self._taken = self._taken, None
+        if taken is None:
             return super().step(action)
-        (n_clipped, physics), self._under_way = self._under_way, None
-        physics.result()
-        return self._finish_step(n_clipped)
+        if isinstance(taken, EnvError):
+            raise taken
+        return taken
 
     def give_up(self) -> None:
-        """End the episode if a step under way was never finished."""
-        if self._under_way is not None:
-            self._under_way[1].exception()
-            self._under_way, self._ended = None, True
+        """End the episode if nobody asked for the step that was taken."""
+        if self._taken is not None:
+            self._taken, self._ended = None, True
 
-    def _roll(self) -> None:
-        """Run ``_run_physics`` in one call that lets other threads go on meanwhile."""
+    def _make_ready(self) -> None:
         model, data, rows = self.model, self.data, self._input[0]
         mujoco.mj_getState(model, data, self._from[0], _STATE)
         mujoco.mj_getState(model, data, self._row, _INPUT)
         rows[:] = self._row
         rows[:, : model.nu] = self.ctrl
         self._warm[0] = data.qacc_warmstart
+
+    def _roll(self) -> None:
+        """Run ``_run_physics`` in one call that lets other threads go on meanwhile."""
         self._rollout.rollout(
-            [model],
-            [data],
+            [self.model],
+            [self.data],
             self._from,
             self._input,
             control_spec=_INPUT,
