@@ -31,6 +31,7 @@ LIMITS = {"joint": 1.3, "ee_delta": 2.2, "ee_pose": 2.2}
 CAMERAS = (("front",), ("front", "wrist"))
 """Pictures of 128 px in the observation, measured in ``ee_delta``; no limit, since OpenGL on a CPU
 is another machine's another day."""
+N_ENVS = 8
 MOVING, HOLDING = 60, 40
 """Control steps of small random motion, then of standing still, in a round."""
 STEP_M, STEP_RAD = 0.004, 0.01
@@ -146,6 +147,39 @@ def measure(control: str, rounds: int, cameras: tuple[str, ...] = ()) -> Result:
     )
 
 
+def measure_threads(control: str, rounds: int) -> float:
+    """Return how many times faster two threads step eight environments than one does."""
+    made = {
+        n: gym.make_vec(
+            "PicoPanda-v0",
+            num_envs=N_ENVS,
+            control=control,
+            n_threads=n,
+            terminate_on_success=False,
+            time_limit_s=600.0,
+        )
+        for n in (1, 2)
+    }
+    rng, ratios = np.random.default_rng(0), []
+    shape = (20, *(made[1].action_space.shape or ()))
+    for vector in made.values():
+        vector.reset(seed=0)
+    for _ in range(rounds + 1):
+        actions = rng.uniform(-0.3, 0.3, shape).astype(np.float32)
+            np.float32
+        )
+        seconds = {}
+        for n, vector in made.items():
+            start = time.perf_counter()
+            for action in actions:
+                vector.step(action)
+            seconds[n] = time.perf_counter() - start
+        ratios.append(seconds[1] / seconds[2])
+    for vector in made.values():
+        vector.close()
+    return statistics.median(ratios[1:])
+
+
 def table(results: list[Result]) -> str:
     """Return the results as lines of text."""
     head = f"{'control':<10}{'step us':>9}{'bare us':>9}{'steps/s':>9}{'physics/s':>11}"
@@ -172,10 +206,14 @@ def main() -> int:
     options = parser.parse_args()
     results = [measure(control, options.rounds) for control in LIMITS]
     results += [measure("ee_delta", max(1, options.rounds // 5), names) for names in CAMERAS]
+    threads = {control: measure_threads(control, options.rounds) for control in LIMITS}
     if options.json:
-        print(json.dumps([asdict(r) | {"ok": r.ok} for r in results], indent=2))
+        steps = [asdict(r) | {"ok": r.ok} for r in results]
+        print(json.dumps({"steps": steps, "two_threads": threads}, indent=2))
     else:
         print(table(results))
+        for control, ratio in threads.items():
+            print(f"{N_ENVS} environments in one call, {control}: two threads {ratio:.2f} x one")
     return 0 if all(r.ok for r in results) else 1
 
 

@@ -60,8 +60,9 @@ class PicoPandaVectorEnv(SyncVectorEnv):
         for name, value in (("num_envs", num_envs), ("n_threads", n_threads)):
             if not isinstance(value, int | np.integer) or value < 1:
                 raise OptionError(f"{name} must be a whole number >= 1, got {value!r}")
-        if options.get("render_mode") is not None:
-            raise OptionError(f"render_mode={options['render_mode']!r}: {_NO_PICTURES}")
+        for name in ("render_mode", "cameras"):
+            if options.get(name):
+                raise OptionError(f"{name}={options[name]!r}: {_NO_PICTURES}")
         mode = {} if autoreset_mode is None else {"autoreset_mode": autoreset_mode}
         super().__init__([lambda: ThreadedEnv(**options)] * num_envs, **mode)
         n_threads = min(n_threads, num_envs)

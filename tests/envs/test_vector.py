@@ -151,6 +151,8 @@ def test_a_step_before_the_first_reset(make_vec: MakeVec) -> None:
 def test_no_pictures_but_a_word_where_to_get_them(make_vec: MakeVec) -> None:
     with pytest.raises(OptionError, match="'sync'"):
         make_vec(render_mode="rgb_array")
+    with pytest.raises(OptionError, match=r"cameras=.*vectorization_mode='sync'"):
+        make_vec(cameras=("front",))
     with pytest.raises(EnvError, match="'sync'"):
         make_vec().render()
 
