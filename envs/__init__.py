@@ -8,6 +8,9 @@ from gymnasium.envs.registration import register
 ENV_IDS = {1: "PicoPanda-v0", 2: "PicoDualPanda-v0"}
 """What to make for a task, by its ``n_arms``."""
 
+GOAL_ID = "PicoPandaGoal-v0"
+"""Reach, push or place with goals apart, for hindsight relabelling."""
+
 _VECTOR = "envs.vector:PicoPandaVectorEnv"
 
 register(id=ENV_IDS[1], entry_point="envs.panda_env:PicoPandaEnv", vector_entry_point=_VECTOR)
@@ -17,3 +20,4 @@ register(
     vector_entry_point=_VECTOR,
     kwargs={"arms": 2, "task": "lift_tray"},
 )
+register(id=GOAL_ID, entry_point="envs.goal:PicoPandaGoalEnv")

@@ -17,12 +17,19 @@ class Bin(Fixture):
         prefix = body.removesuffix("bin")
         geom = mujoco.mjtObj.mjOBJ_GEOM
         self._wall = named_id(model, geom, prefix + "bin_front")
+        self._floor = named_id(model, geom, prefix + "bin_floor")
 
     @property
     def half_width(self) -> float:
         """Return half the inner edge [m]."""
         geom, size = self._wall, self.model.geom_size
         return float(abs(self.model.geom_pos[geom, 0]) - size[geom, 0])
+
+    @property
+    def floor(self) -> float:
+        """Return the height of what things lie on in it, over the table [m]."""
+        geom = self._floor
+        return float(self.model.geom_pos[geom, 2] + self.model.geom_size[geom, 2])
 
     @property
     def rim(self) -> float:

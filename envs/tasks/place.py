@@ -9,13 +9,14 @@ from kinematics import EndEffectorTarget, Side, Waypoint
 from kinematics.frames import Array
 
 from ..scene import OBJECT
-from .base import Task, TaskArm
+from .base import TaskArm
 from .bin import Bin
+from .goal import GoalTask
 from .moves import flat_axes, grasp, release, retreat, tool_down
 from .things import FreeObject, pad_geoms, robot_geoms, scatter
 
 
-class Place(Task):
+class Place(GoalTask):
     """Lay the cube into the bin and let go of it."""
 
     name = "place"
@@ -27,6 +28,10 @@ class Place(Task):
         *FreeObject.observed_names("cube"),
         "bin_x", "bin_y", "bin_z", "bin_qw", "bin_qz",
     )  # fmt: skip
+    goal_names = ()
+    """None: the bin's walls are in the way wherever the goal is."""
+    tolerance = 0.05
+    """m; the cube's centre from where it is in mid bin: its face then touches a wall."""
     subtask_names = ("grasped", "in_bin", "released")
     resizable = (OBJECT + "cube",)
     lower = np.array([0.35, -0.25])
@@ -59,6 +64,11 @@ class Place(Task):
         found[10:13] = self._bin.position(data)
         found[13:] = self._bin.quat(data)[[0, 3]]
         return found
+
+    def goal(self, data: mujoco.MjData) -> tuple[Array, Array]:
+        """Return the cube's centre and where that of a cube lying in mid bin is."""
+        half = self.model.geom_size[self._cube.geoms[0], 2]
+        return self._cube.position(data), self._bin.world(data, (0.0, 0.0, self._bin.floor + half))
 
     def condition(self, data: mujoco.MjData) -> bool:
         """Return whether the cube lies in the bin, still, and the robot does not touch it."""

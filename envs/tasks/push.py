@@ -9,7 +9,8 @@ from kinematics import EndEffectorTarget, Side, Waypoint
 from kinematics.frames import Array
 
 from ..scene import OBJECT
-from .base import Task, TaskArm
+from .base import TaskArm
+from .goal import GoalTask
 from .moves import CLOSED, SLACK, TURN, approach, at_height, go, rise, tool_down, turn_between
 from .things import Fixture, FreeObject, robot_geoms, scatter
 
@@ -17,7 +18,7 @@ CARRIED = 1
 """Slot of ``MjData.userdata``: 1 from when the puck leaves the table until it rests outside."""
 
 
-class Push(Task):
+class Push(GoalTask):
     """Slide the puck into the zone; what was carried there does not count."""
 
     name = "push"
@@ -25,7 +26,8 @@ class Push(Task):
     objects = ("puck", "zone")
     time_limit_s = 40.0
     hold_s = 0.5
-    object_names = (*FreeObject.observed_names("puck"), "zone_x", "zone_y", "zone_z")
+    goal_names = ("zone_x", "zone_y", "zone_z")
+    object_names = (*FreeObject.observed_names("puck"), *goal_names)
     subtask_names = ("touched", "in_zone")
     resizable = (OBJECT + "puck",)
     tolerance = 0.03
@@ -78,6 +80,11 @@ class Push(Task):
         """Return whether the puck lies on the table: it is no higher than it is thick."""
         half = self.model.geom_size[self._puck.geoms[0], 2]
         return bool(self._puck.position(data)[2] < half + 0.002)
+
+    def goal(self, data: mujoco.MjData) -> tuple[Array, Array]:
+        """Return the puck's centre and where that of a puck lying in mid zone is."""
+        half = self.model.geom_size[self._puck.geoms[0], 2]
+        return self._puck.position(data), self._zone.world(data, (0.0, 0.0, half))
 
     def update(self, data: mujoco.MjData, n_substeps: int) -> None:
         """Notice when the puck is carried, too."""

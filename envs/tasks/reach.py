@@ -10,10 +10,11 @@ from kinematics.frames import Array
 from kinematics.names import named_id
 
 from ..scene import OBJECT
-from .base import Task, TaskArm
+from .base import TaskArm
+from .goal import GoalTask
 
 
-class Reach(Task):
+class Reach(GoalTask):
     """Bring the right tool centre within 20 mm of the green marker and stay there."""
 
     name = "reach"
@@ -25,6 +26,7 @@ class Reach(Task):
         "target_x", "target_y", "target_z",
         "tool_to_target_x", "tool_to_target_y", "tool_to_target_z",
     )  # fmt: skip
+    goal_names = object_names
     subtask_names = ("at_target",)
     tolerance = 0.02
     """m; the marker's radius."""
@@ -56,6 +58,10 @@ class Reach(Task):
     def observe(self, data: mujoco.MjData) -> Array:
         """Return the marker's position and its offset from the tool, (6,) [m], world."""
         return np.concatenate([data.mocap_pos[self._mocap], self._offset(data)])
+
+    def goal(self, data: mujoco.MjData) -> tuple[Array, Array]:
+        """Return the tool centre and the marker."""
+        return data.site_xpos[self._site], data.mocap_pos[self._mocap]
 
     def condition(self, data: mujoco.MjData) -> bool:
         """Return whether the tool centre is at the marker."""
