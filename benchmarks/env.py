@@ -166,8 +166,6 @@ def measure_threads(control: str, rounds: int) -> float:
         vector.reset(seed=0)
     for _ in range(rounds + 1):
         actions = rng.uniform(-0.3, 0.3, shape).astype(np.float32)
-            np.float32
-        )
         seconds = {}
         for n, vector in made.items():
             start = time.perf_counter()
