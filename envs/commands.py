@@ -46,22 +46,25 @@ class List:
                 str(task.n_arms),
                 task.instruction,
                 f"{task.time_limit_s:g} s",
-                ", ".join(task.object_names),
+                f"({len(task.object_names)},) {', '.join(task.object_names)}",
             )
         console.print(tasks)
-        modes = _table("control", "action of one arm", "meaning")
+        made = {n: {name: _bare(n, name) for name in CONTROL_MODES} for n in ENV_IDS}
+        modes = _table("control", "one arm", "two arms", "action of one arm", "meaning")
         for name in CONTROL_MODES:
-            env = PicoPandaEnv(control=name)
-            labels = " ".join(label.removeprefix("robot0_") for label in env.action_names)
-            modes.add_row(name, f"{env.action_space.shape} {labels}", env.action_description)
+            shapes = [str(made[n][name].action_space.shape) for n in ENV_IDS]
+            labels = " ".join(s.removeprefix("robot0_") for s in made[1][name].action_names)
+            modes.add_row(name, *shapes, labels, made[1][name].action_description)
         console.print(modes)
         console.print(f"control_hz: {', '.join(map(str, CONTROL_HZ))}")
         console.print(f"reward: {', '.join(REWARDS)}\n")
-        seen = _table("observation", "shape", "dtype")
-        space = cast(spaces.Dict, PicoPandaEnv().observation_space)
-        for key, box in space.items():
+        seen = _table("observation", "arms", "shape", "dtype")
+        spaces_of = {
+            n: cast(spaces.Dict, envs["joint"].observation_space).spaces for n, envs in made.items()
+        }
+        for key, box in spaces_of[2].items():
             shape = "by task" if key == "object" else str(box.shape)
-            seen.add_row(key, shape, str(box.dtype))
+            seen.add_row(key, "1, 2" if key in spaces_of[1] else "2", shape, str(box.dtype))
         console.print(seen)
         return 0
 
@@ -221,6 +224,11 @@ def _arms_of_id(env_id: str | None) -> int:
         return 1
     check_choice("id", env_id.removeprefix("envs:"), ENV_IDS.values())
     return next(n for n, known in ENV_IDS.items() if known == env_id.removeprefix("envs:"))
+
+
+def _bare(n_arms: int, control: str) -> PicoPandaEnv:
+    """Return an environment whose arms' spaces are to be shown; any task has the same."""
+    return PicoPandaEnv(_FIRST_TASKS[n_arms], n_arms, control=control)
 
 
 def _tasks_of(n_arms: int) -> list[str]:

@@ -20,7 +20,7 @@ from gymnasium.utils.env_checker import check_env
 from envs import ENV_IDS
 from envs.actions import CONTROL_MODES
 from envs.panda_env import PicoPandaEnv
-from envs.scene import model_sha256
+from envs.scene import STATE, model_sha256
 from envs.tasks import TASKS
 
 CASES = list(product(TASKS, CONTROL_MODES))
@@ -99,6 +99,36 @@ def test_joints_driven_into_their_limits_stay_in_the_space(
             q = env.data.qpos[arm.qpos_adr]
             nearest = min(nearest, (q - arm.ik.lower).min(), (arm.ik.upper - q).min())
     assert nearest < -0.01, "rad; else no joint was driven past the end of its range"
+
+
+# --- what is observed is of now ---
+
+
+@pytest.mark.parametrize(("task", "control"), CASES)
+def test_poses_are_those_of_the_joints(make: Make, task: str, control: str) -> None:
+    """After reset and every step, against a forward pass of its own; none is a step behind."""
+    env = make(task=task, control=control, terminate_on_success=False)
+    own = mujoco.MjData(env.model)
+    obs, _ = env.reset(seed=5)
+    for action in [*_actions(env, 15, 5), None]:
+        state = env.integration_state()
+        mujoco.mj_setState(env.model, own, state, int(STATE))
+        mujoco.mj_kinematics(env.model, own)
+        for index, side in enumerate(env.sides):
+            site, robot = own.site(f"{side.prefix}hand/ee"), f"robot{index}_"
+            position, quat = env.arms[side].measure(env.data)
+            np.testing.assert_allclose(position, site.xpos, atol=1e-9)
+            matrix = np.zeros(9)
+            mujoco.mju_quat2Mat(matrix, quat)
+            np.testing.assert_allclose(matrix, site.xmat, atol=1e-9)
+            # Cast: 2^-24 of 1 m.
+            np.testing.assert_allclose(obs[robot + "eef_pos"], site.xpos, atol=1e-7)
+            joints = [own.joint(f"{side.prefix}joint{k}").qpos[0] for k in range(1, 8)]
+            np.testing.assert_allclose(obs[robot + "joint_pos"], joints, rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(env.task.observe(env.data), env.task.observe(own), atol=1e-9)
+        np.testing.assert_allclose(obs["object"], env.task.observe(own), atol=1e-6)
+        if action is not None:
+            obs, *_ = env.step(action)
 
 
 # --- the same bits ---
@@ -219,6 +249,29 @@ def test_reset_restores_everything(
         assert result == same
         ends.append(result[2])
     assert ends == [False] * 24 + [True], "the steps are counted anew"
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_after_reset_the_arms_rest_at_home(make: Make, task: str) -> None:
+    """ctrl is home's, nobody else's: 400 steps without a command move no joint."""
+    env = make(task=task)
+    home = env.model.key("home")
+    env.reset(seed=0)
+    for action in _actions(env, 20, 1):
+        env.step(action)
+    _, info = env.reset(seed=1)
+    assert info == {"success": False, "n_clipped": 0}
+    assert env.data.time == 0.0
+    np.testing.assert_array_equal(env.data.ctrl, home.ctrl)
+    start = env.data.qpos.copy()
+    for side, arm in env.arms.items():
+        np.testing.assert_array_equal(start[arm.qpos_adr], arm.arm.home)
+        servos = [env.model.actuator(side.prefix + name).id for name in arm.arm.servos]
+        np.testing.assert_array_equal(env.data.ctrl[servos], arm.arm.home)
+    mujoco.mj_step(env.model, env.data, 400)
+    for arm in env.arms.values():
+        drift = np.abs(env.data.qpos[arm.qpos_adr] - start[arm.qpos_adr]).max()
+        assert drift < 1e-4, "rad; 0.02 would be far too much already"
 
 
 if __name__ == "__main__":  # the other process

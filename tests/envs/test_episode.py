@@ -4,7 +4,6 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import gymnasium as gym
-import mujoco
 import numpy as np
 import pytest
 
@@ -28,30 +27,6 @@ def _put_target_at_the_tool(env: PicoPandaEnv) -> None:
 
 
 # --- beginning ---
-
-
-@pytest.mark.parametrize("task", ["reach", "pick"])
-def test_reset_stands_at_home_and_stays(make: Make, task: str) -> None:
-    """ctrl is restored too: 400 steps without a command, and the arm has not moved."""
-    env = make(task=task, terminate_on_success=False)
-    rng = np.random.default_rng(0)
-    env.reset(seed=1)
-    for _ in range(20):
-        env.step(rng.uniform(-1, 1, 7).astype(np.float32))
-    _, info = env.reset(seed=1)
-    assert info == {"success": False, "n_clipped": 0}
-    home = env.model.key("home")
-    np.testing.assert_array_equal(env.data.ctrl, home.ctrl)
-    np.testing.assert_array_equal(env.data.qpos[:9], home.qpos[:9])
-    np.testing.assert_array_equal(env.data.ctrl[:7], env.arms[RIGHT].arm.home)
-    assert env.data.time == 0.0
-    start = env.data.qpos.copy()
-    for _ in range(400):
-        mujoco.mj_step(env.model, env.data)
-    assert np.abs(env.data.qpos[:7] - start[:7]).max() < 1e-4  # rad; 0.02 was asked
-    if task == "pick":
-        assert np.abs(env.data.qpos[9:12] - start[9:12]).max() < 1e-3, "the cube lies still"
-        assert np.abs(start[9:12]).max() > 0.3, "and not at the origin"
 
 
 def test_before_the_first_reset(make: Make) -> None:

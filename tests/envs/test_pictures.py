@@ -12,6 +12,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from virtual_screen import PATIENCE_S, Screen
 
+from envs import ENV_IDS
 from envs.errors import ViewerError
 from envs.panda_env import PicoPandaEnv
 from envs.tasks import TASKS
@@ -153,6 +154,32 @@ def test_list_names_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     for word in ("PicoPanda-v0", "reach", "pick", "ee_delta", "ee_pose", "joint", "200", "dense"):
         assert word in printed
     assert "robot0_target_quat" in printed
+
+
+def test_list_has_every_id_task_and_space(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one arm and of two, as the environments themselves have them."""
+    from envs.commands import main
+
+    monkeypatch.setenv("COLUMNS", "400")  # no cell is folded
+    assert main(["list"]) == 0
+    printed = capsys.readouterr().out
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in printed.splitlines()]
+    table = {row[0]: row[1:] for row in rows if row}
+    for n_arms, env_id in ENV_IDS.items():
+        assert f'"envs:{env_id}"' in printed
+        for task in (task for task in TASKS.values() if task.n_arms == n_arms):
+            assert table[task.name][:2] == [str(n_arms), task.instruction]
+            assert table[task.name][-1].startswith(f"({len(task.object_names)},)")
+    for control in ("ee_delta", "ee_pose", "joint"):
+        for n_arms, task in ((1, "pick"), (2, "lift_tray")):
+            env = PicoPandaEnv(task, n_arms, control=control)
+            assert table[control][n_arms - 1] == str(env.action_space.shape)
+            for key, box in env.observation_space.items():
+                arms, shape, dtype = table[key]
+                assert str(n_arms) in arms
+                assert key == "object" or (shape, dtype) == (str(box.shape), "float32")
 
 
 @pytest.mark.usefixtures("no_screen")

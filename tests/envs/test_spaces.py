@@ -160,32 +160,6 @@ def test_observations_are_no_views(make: Make) -> None:
     assert not any(isinstance(value, np.ndarray) for value in info.values())
 
 
-@pytest.mark.parametrize("control", MODES)
-def test_cartesian_entries_are_those_of_the_joints(make: Make, control: str) -> None:
-    """After reset and every step, against a forward pass of its own, before the cast."""
-    env = make(control=control)
-    own = mujoco.MjData(env.model)
-    rng = np.random.default_rng(5)
-    obs, _ = env.reset(seed=5)
-    site, cube = env.model.site("right/hand/ee").id, env.model.body("task/cube").id
-    for step in range(51):
-        own.qpos[:] = env.data.qpos
-        mujoco.mj_kinematics(env.model, own)
-        position, quat = env.arms[Side.RIGHT].measure(env.data)
-        np.testing.assert_allclose(position, own.site_xpos[site], atol=1e-9)
-        matrix = np.zeros(9)
-        mujoco.mju_quat2Mat(matrix, quat)
-        np.testing.assert_allclose(matrix, own.site_xmat[site], atol=1e-9)
-        seen = env.task.observe(env.data)
-        np.testing.assert_allclose(seen[:3], own.xpos[cube], atol=1e-9)
-        np.testing.assert_allclose(seen[7:], own.xpos[cube] - own.site_xpos[site], atol=1e-9)
-        # Cast: 2^-24 of 1 m.
-        np.testing.assert_allclose(obs["robot0_eef_pos"], own.site_xpos[site], atol=1e-7)
-        np.testing.assert_allclose(obs["robot0_joint_pos"], own.qpos[:7], rtol=1e-6)
-        if step < 50:
-            obs, *_ = env.step(rng.uniform(-1, 1, env.action_space.shape).astype(np.float32))
-
-
 def test_entries_mean_what_they_say(make: Make) -> None:
     env = make()
     obs, _ = env.reset(seed=3)
