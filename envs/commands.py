@@ -14,10 +14,11 @@ from gymnasium import spaces
 from rich.console import Console
 from rich.table import Table
 
-from . import ENV_IDS
+from . import ENV_IDS, GOAL_ID
 from .actions import CONTROL_MODES
 from .check import Report, Severity, Subject, check, environment_subject, file_subject
 from .errors import EnvError
+from .goal import GOAL_TASKS
 from .guided import step
 from .options import check_choice
 from .panda_env import CONTROL_HZ, REWARDS, PicoPandaEnv
@@ -39,6 +40,8 @@ class List:
         for n_arms, env_id in ENV_IDS.items():
             arms = "one arm" if n_arms == 1 else f"{n_arms} arms"
             console.print(f'{arms}: gym.make("envs:{env_id}", task=..., control=...)')
+        goals = ", ".join(GOAL_TASKS)
+        console.print(f'with goals apart: gym.make("envs:{GOAL_ID}", task=...); {goals}')
         tasks = _table("task", "arms", "what to do", "time limit", "object observation")
         for name, task in TASKS.items():
             tasks.add_row(

@@ -311,7 +311,7 @@ def test_an_unknown_option_lists_the_known_ones(options: dict, message: str) -> 
 
 
 def test_a_misspelt_option_is_an_error() -> None:
-    with pytest.raises(TypeError, match="contorl"):
+    with pytest.raises(OptionError, match="contorl"):
         gym.make("PicoPanda-v0", contorl="joint")
 
 

@@ -1,5 +1,7 @@
 """Composition: options that survive, one home, the same bytes, any path."""
 
+import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +17,7 @@ from envs.errors import EnvError, ModelError
 from envs.panda_env import PicoPandaEnv
 from envs.robots import MODELS, ArmSpec, GripperSpec, load_spec
 from envs.scene import Mount, compose, compose_arm, load, model_sha256
+from envs.tasks import TASKS
 from kinematics import Side
 from kinematics.frames import pose
 from kinematics.names import names_of
@@ -167,6 +170,37 @@ def test_no_model_needs_another_file() -> None:
         text = file.read_text(encoding="utf-8")
         assert "<include" not in text and "file=" not in text, file
         load(file).compile()
+
+
+def test_a_robot_with_meshes_in_any_folder(tmp_path: Path) -> None:
+    """Meshes lie beside their file, whose place may have any letters; nothing else is asked."""
+    folder = tmp_path / "user test é 目录" / "my panda"
+    shutil.copytree(MODELS / "panda", folder)
+    shutil.copytree(MODELS / "franka_hand", folder.parent / "franka_hand")
+    corners = "v 0 0 0\nv .01 0 0\nv 0 .01 0\nv 0 0 .01\n"
+    faces = "f 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n"
+    (folder / "meshes").mkdir()
+    (folder / "meshes" / "mark é 1.obj").write_text(corners + faces, encoding="utf-8")
+    text = (folder / "panda.xml").read_text(encoding="utf-8")
+    asset = '<compiler meshdir="meshes"/><asset><mesh name="mark" file="mark é 1.obj"/></asset>'
+    geom = '<geom type="mesh" mesh="mark" contype="0" conaffinity="0" mass="0"/>'
+    text = re.sub(r"(?=<worldbody>)", asset, text)
+    text, count = re.subn(r'(<body name="link7"[^>]*>)', rf"\1{geom}", text)
+    assert count == 1
+    (folder / "panda.xml").write_text(text, encoding="utf-8")
+    env = PicoPandaEnv(robot=str(folder / "robot.toml"))
+    assert env.model.nmesh == 1
+    env.reset(seed=0)
+    env.step(env.action_space.sample())
+    twin = pickle.loads(pickle.dumps(env))
+    assert twin.model_sha256 == env.model_sha256
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_nothing_can_be_switched_on_that_pulls(task: str) -> None:
+    """No welds or connections: grasps hold by friction, and fixtures move in reset alone."""
+    model = PicoPandaEnv(task, TASKS[task].n_arms).model
+    assert set(model.eq_type.tolist()) <= {int(mujoco.mjtEq.mjEQ_JOINT)}
 
 
 def test_a_model_that_does_not_load_is_named(tmp_path: Path) -> None:
