@@ -5,6 +5,8 @@
 
 from gymnasium.envs.registration import register
 
+import kinematics as _kinematics  # noqa: F401  (first: it tells of a MuJoCo that will not do)
+
 ENV_IDS = {1: "PicoPanda-v0", 2: "PicoDualPanda-v0"}
 """What to make for a task, by its ``n_arms``."""
 
