@@ -240,7 +240,9 @@ class Session:
         """
         episode = _Episode(self._env.reset(seed=seed)[0], seed)
         self._policy.reset()
-        # What exists by now stays: the collector need not look at it again inside the loop.
+        # What exists by now stays: the collector need not look at it again inside the loop. What
+        # stayed for the last episode may be garbage by now.
+        gc.unfreeze()
         gc.collect()
         gc.freeze()
         self._deadline_ns = self._clock.now_ns()

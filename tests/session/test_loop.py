@@ -1,5 +1,6 @@
 """The life of an episode: when it begins, what its rows hold, and every way it ends."""
 
+import weakref
 from collections.abc import Callable
 
 import numpy as np
@@ -653,3 +654,20 @@ def test_deleting_is_asked_for_at_any_time() -> None:
         stage.run()
     assert stage.diary.deletions == 2
     assert len(stage.diary.ends) == 1
+
+
+def test_garbage_of_an_episode_goes_with_the_next() -> None:
+    """What stays for the loop's sake must not stay for ever: a session may last for hours."""
+
+    class Ring:
+        def __init__(self) -> None:
+            self.itself = self
+
+    script = engaged()
+    script.press(*B)
+    ring = Ring()
+    gone = weakref.ref(ring)
+    Stage(StubEnv(), script).run()
+    del ring
+    Stage(StubEnv(), script).run()
+    assert gone() is None
