@@ -19,6 +19,7 @@ from envs.check import (
     check,
     environment_subject,
     file_subject,
+    masses,
     motion,
     still,
 )
@@ -262,7 +263,7 @@ def test_a_check_finds_its_fault_and_nothing_once_mended(code: str) -> None:
 
 def test_every_check_has_a_case() -> None:
     """What the modules can report, by their own text."""
-    sources = [Path(module.__file__ or "") for module in (still, motion)]
+    sources = [Path(module.__file__ or "") for module in (still, masses, motion)]
     lines = [line.strip() for file in sources for line in file.read_text("utf-8").splitlines()]
     after = [b.strip('",') for a, b in itertools.pairwise(lines) if _is_severity(a)]
     codes = {code for code in after if code.replace("-", "").isalpha()}
