@@ -36,11 +36,8 @@ def make_goal() -> Iterator[Make]:
         env.close()
 
 
-def test_the_tasks_with_goals_are_the_documented_ones() -> None:
+def test_the_tasks_with_goals_are_these() -> None:
     assert set(GOAL_TASKS) == {"reach", "push", "place"}
-    assert f"| ``reach`` | tool centre | marker | {TASKS['reach'].tolerance * 1e3:.0f} mm" in (  # pyright: ignore[reportAttributeAccessIssue]
-        PicoPandaGoalEnv.__doc__ or ""
-    )
 
 
 @pytest.mark.parametrize("task", GOAL_TASKS)

@@ -1,13 +1,24 @@
 """Gymnasium's wrappers give the one Box and the stacked frames; wrong option names are told."""
 
+import ast
+import re
+from inspect import Parameter, signature
+from pathlib import Path
+
 import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.wrappers import FlattenObservation, FrameStackObservation
 
-from envs import ENV_IDS
+from envs import ENV_IDS, GOAL_ID
 from envs.errors import OptionError
+from envs.goal import GOAL_TASKS, PicoPandaGoalEnv
+from envs.panda_env import PicoPandaEnv
+from envs.tasks import TASKS
+from envs.tasks.goal import GoalTask
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "environments.md"
 
 
 @pytest.mark.parametrize("id_", ENV_IDS.values())
@@ -53,3 +64,31 @@ def test_an_unknown_option_is_answered_with_those_that_exist(mode: str) -> None:
             gym.make("PicoPanda-v0", taks="reach")
         else:
             gym.make_vec("PicoPanda-v0", 2, vectorization_mode=mode, taks="reach")
+
+
+def test_the_documented_options_and_tasks_are_those_that_exist() -> None:
+    """With their defaults, in their order."""
+    text = DOCUMENT.read_text("utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| `(.+?)` \| ", text, re.M)
+    documented = [(name, ast.literal_eval(default)) for name, default in rows]
+    parameters = signature(PicoPandaEnv.__init__).parameters.values()
+    assert documented == [
+        (each.name, each.default)
+        for each in parameters
+        if each.name != "self" and each.kind is not Parameter.VAR_KEYWORD
+    ]
+    ids = {
+        id_: re.findall(r"`(\w+)`", tasks)
+        for id_, tasks in re.findall(r"^\| `(\w+-v0)` \|.*\| (.+) \|$", text, re.M)
+    }
+    assert set(ids) == {*ENV_IDS.values(), GOAL_ID}
+    for n_arms, id_ in ENV_IDS.items():
+        assert set(ids[id_]) == {name for name, task in TASKS.items() if task.n_arms == n_arms}
+    assert set(ids[GOAL_ID]) == set(GOAL_TASKS)
+
+
+@pytest.mark.parametrize("text", [DOCUMENT.read_text("utf-8"), PicoPandaGoalEnv.__doc__ or ""])
+def test_the_documented_tolerances_are_the_tasks(text: str) -> None:
+    rows = re.findall(r"^ *\| `+(\w+)`+ \| [^|]+ \| [^|]+ \| (\d+) mm \|", text, re.M)
+    tasks = [task for task in TASKS.values() if issubclass(task, GoalTask)]
+    assert dict(rows) == {task.name: f"{task.tolerance * 1e3:.0f}" for task in tasks}
