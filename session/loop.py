@@ -217,7 +217,6 @@ class Session:
         self._config = config or SessionConfig()
         self._period_ns = round(1e9 / env.control_hz)
         self._hold_ticks = max(1, round(self._config.success_hold_s * env.control_hz))
-        self._stride = self._config.rewind_speed
         self._shortest = round(self._config.shortest_kept_s * env.control_hz)
         self._stopped: str | None = None
         self._deadline_ns = 0
@@ -354,7 +353,7 @@ class Session:
         newest = policy.frame
         if newest is None or now - newest.t_recv_ns > _SILENCE_NS:
             return
-        episode.cursor = max(0.0, episode.cursor - self._stride)
+        episode.cursor = max(0.0, episode.cursor - self._config.rewind_speed)
         self._show(episode.trail[int(episode.cursor)])
 
     def _show(self, moment: "_Moment") -> None:

@@ -11,9 +11,9 @@ from kinematics.frames import Array
 
 from ..scene import OBJECT
 from .base import TaskArm
-from .moves import grasp, rise
+from .moves import grasp, rise, turn_between
 from .things import FreeObject
-from .two_arm import TwoArmTask, across, angle, axis_of, both, carry, point_of, pose_of, stay
+from .two_arm import TwoArmTask, across, axis_of, both, carry, point_of, pose_of, stay
 
 
 class DualPeg(TwoArmTask):
@@ -159,7 +159,7 @@ class DualPeg(TwoArmTask):
     def _at_station(self, data: mujoco.MjData) -> bool:
         pose = pose_of(data, self._sleeve)
         near = mujoco.mju_dist3(pose[:3], self.station[:3]) < 0.02
-        return near and angle(pose[3:], _alike(self.station[3:], pose[3:])) < 0.12
+        return near and turn_between(pose[3:], _alike(self.station[3:], pose[3:])) < 0.12
 
     def _show(self, data: mujoco.MjData, tool: EndEffectorTarget) -> list[Waypoint]:
         """Bring the sleeve to its station and keep it there."""
@@ -177,7 +177,7 @@ class DualPeg(TwoArmTask):
         push = carry(tool, pose_of(data, self._peg), self._goal(data, sleeve, _DEEP), 0.004, 0.05)
         depth, beside = self._fit(data)
         line = self._goal(data, sleeve, -0.01)
-        turned = angle(line[3:], pose_of(data, self._peg)[3:])
+        turned = turn_between(line[3:], pose_of(data, self._peg)[3:])
         if depth > -0.02 and beside < _IN_LINE and turned < 0.05:
             return [push]
         if depth > 0.0 and beside < _PLAY:
@@ -215,7 +215,7 @@ def _alike(quat: Array, now: Array) -> Array:
     found = np.zeros((len(_SAME), 4))
     for row, turn in zip(found, _SAME, strict=True):
         mujoco.mju_mulQuat(row, quat, turn)
-    return min(found, key=lambda row: angle(row, now))
+    return min(found, key=lambda row: turn_between(row, now))
 
 
 def _same() -> list[Array]:

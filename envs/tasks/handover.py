@@ -10,9 +10,9 @@ from kinematics.frames import Array
 
 from ..scene import OBJECT
 from .base import TaskArm
-from .moves import go, grasp, rise
+from .moves import go, grasp, rise, turn_between
 from .things import FreeObject
-from .two_arm import TwoArmTask, across, angle, axis_of, both, carry, point_of, pose_of, stay
+from .two_arm import TwoArmTask, across, axis_of, both, carry, point_of, pose_of, stay
 
 PASSED = 1
 """Slot of ``MjData.userdata``: 1 once both hands have held the bar in the air together."""
@@ -155,7 +155,7 @@ class Handover(TwoArmTask):
     def _at_meeting(self, data: mujoco.MjData) -> bool:
         pose = pose_of(data, self._bar)
         near = mujoco.mju_dist3(pose[:3], self.meeting[:3]) < 0.02
-        return near and angle(pose[3:], self.meeting[3:]) < 0.15
+        return near and turn_between(pose[3:], self.meeting[3:]) < 0.15
 
     def _bring(self, data: mujoco.MjData, tool: EndEffectorTarget) -> list[Waypoint]:
         meet = carry(tool, pose_of(data, self._bar), self.meeting, 0.01, 0.1)

@@ -13,7 +13,7 @@ from kinematics.frames import Array
 from kinematics.names import joint_addresses, named_id
 
 from .base import Task, TaskArm
-from .moves import go
+from .moves import go, turn_between
 from .things import FreeObject, pad_geoms, touching
 
 FIRM = 8.0
@@ -118,14 +118,7 @@ def met(waypoint: Waypoint, tools: Mapping[Side, EndEffectorTarget]) -> bool:
     target = waypoint.target
     tool = tools[target.side]
     near = mujoco.mju_dist3(tool.position, target.position) <= waypoint.tolerance_m
-    return near and angle(tool.quat_wxyz, target.quat_wxyz) <= waypoint.tolerance_rad
-
-
-def angle(one: Array, two: Array) -> float:
-    """Return the angle between two rotations given as wxyz (4,) [rad]."""
-    turn = np.zeros(3)
-    mujoco.mju_subQuat(turn, one, two)
-    return float(mujoco.mju_norm3(turn))
+    return near and turn_between(tool.quat_wxyz, target.quat_wxyz) <= waypoint.tolerance_rad
 
 
 def point_of(data: mujoco.MjData, item: FreeObject, local: Array) -> Array:
