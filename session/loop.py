@@ -25,10 +25,11 @@ from teleop_agent.errors import TeleopError
 from teleop_agent.frame import OperatorFrame
 from teleop_agent.policy import PolicyStep, TeleopPolicy
 
-Observation = Mapping[str, npt.NDArray[np.float32]]
+from .pace import Pace
+from .rewind import Moment, Observation, Rejected, Restorable, Rewind
 
 
-class SessionEnv(TeleopEnv, Protocol):
+class SessionEnv(TeleopEnv, Restorable, Protocol):
     """What a session needs of an environment beside the agent's view."""
 
     def reset(self, *, seed: int | None = None) -> tuple[Observation, dict[str, Any]]:
@@ -47,18 +48,6 @@ class SessionEnv(TeleopEnv, Protocol):
 
     def guide(self) -> list[Waypoint]:
         """Return what remains to be done."""
-        ...
-
-    def integration_state(self) -> Array:
-        """Return the simulation's whole state (D,)."""
-        ...
-
-    def restore(self, state: Array, memory: Array | None = None) -> None:
-        """Go to a state (D,), the controllers to their ``memory`` (C,)."""
-        ...
-
-    def controller_memory(self) -> Array:
-        """Return what the arms' controllers remember (C,)."""
         ...
 
 
@@ -131,21 +120,6 @@ class EpisodeEnd:
     interrupted: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Rejected:
-    """Say what a rewind took away: all rows from ``first`` on."""
-
-    first: int
-    """Rows that are kept, of which the next one follows."""
-    state: Array
-    """(D,) after the last row that was taken away."""
-    observation: Observation
-    """And what was seen there."""
-    success: bool
-    late: int
-    """Late ticks in those rows."""
-
-
 @dataclass(frozen=True, slots=True)
 class SessionConfig:
     """Configure when episodes end by themselves."""
@@ -215,12 +189,10 @@ class Session:
         self._env, self._device, self._policy = env, device, policy
         self._clock, self._listener = clock, listener
         self._config = config or SessionConfig()
-        self._period_ns = round(1e9 / env.control_hz)
+        self._pace = Pace(clock, round(1e9 / env.control_hz))
         self._hold_ticks = max(1, round(self._config.success_hold_s * env.control_hz))
         self._shortest = round(self._config.shortest_kept_s * env.control_hz)
         self._stopped: str | None = None
-        self._deadline_ns = 0
-        self._late = False
 
     def stop(self, reason: str) -> None:
         """End the running episode at the next tick and run no further one."""
@@ -237,14 +209,15 @@ class Session:
         Raises DeviceClosedError when the device has ended, EnvError when the simulation broke down;
         a running episode is kept as an interrupted failure first.
         """
-        episode = _Episode(self._env.reset(seed=seed)[0], seed)
+        rewind = Rewind(self._env, self._config.rewind_speed)
+        episode = _Episode(self._env.reset(seed=seed)[0], seed, rewind)
         self._policy.reset()
         # What exists by now stays: the collector need not look at it again inside the loop. What
         # stayed for the last episode may be garbage by now.
         gc.unfreeze()
         gc.collect()
         gc.freeze()
-        self._deadline_ns = self._clock.now_ns()
+        self._pace.start()
         try:
             while episode.end is None:
                 self._tick(episode)
@@ -256,8 +229,7 @@ class Session:
     # One tick.
 
     def _tick(self, episode: "_Episode") -> None:
-        now = self._clock.now_ns()
-        self._late = 2 * (now - self._deadline_ns) > self._period_ns
+        now = self._pace.begin()
         if self._stopped is not None:
             self._interrupt(episode, self._stopped)
             return
@@ -272,11 +244,11 @@ class Session:
         if episode.phase is Phase.RUNNING:
             self._step(episode, policy, frames, now)
         elif episode.phase is Phase.REWINDING:
-            self._scrub(episode, policy, now)
+            episode.rewind.scrub(policy.frame, now)
         self._judge(episode, policy)
         self._look(episode, policy)
         self._listener.tick(episode.phase, policy, episode.late)
-        self._sleep()
+        self._pace.wait()
 
     def _step(
         self, episode: "_Episode", policy: PolicyStep, frames: list[OperatorFrame], now: int
@@ -303,7 +275,7 @@ class Session:
             t_policy_ns=t_policy,
             t_apply_ns=t_apply,
             t_done_ns=self._clock.now_ns(),
-            late=self._late,
+            late=self._pace.late,
         )
         self._listener.row(row)
         episode.take(row, after)
@@ -328,12 +300,10 @@ class Session:
             self._finish(episode, verdict if keep else Verdict.DISCARD, "time limit")
 
     def _obey(self, episode: "_Episode", event: EpisodeEvent) -> None:
-        if event is EpisodeEvent.REWIND and episode.trail and episode.phase is not Phase.REWINDING:
+        if event is EpisodeEvent.REWIND and episode.rows and episode.phase is not Phase.REWINDING:
             self._policy.let_go()
-            episode.phase, episode.cursor = Phase.REWINDING, float(len(episode.trail))
-            episode.latest = _Moment(
-                self._env.integration_state(), self._env.controller_memory(), episode.observation
-            )
+            episode.phase = Phase.REWINDING
+            episode.rewind.begin(episode.observation, episode.success)
         elif event is EpisodeEvent.REWIND_END and episode.phase is Phase.REWINDING:
             self._go_on(episode)
         elif event is EpisodeEvent.DELETE_LAST and episode.phase is not Phase.REWINDING:
@@ -348,42 +318,20 @@ class Session:
             if episode.rows or verdict in (Verdict.DISCARD, Verdict.RESET):
                 self._finish(episode, verdict, "button")
 
-    def _scrub(self, episode: "_Episode", policy: PolicyStep, now: int) -> None:
-        """Show the state some rows back; stand still while nobody can tell whether Y is held."""
-        newest = policy.frame
-        if newest is None or now - newest.t_recv_ns > _SILENCE_NS:
-            return
-        episode.cursor = max(0.0, episode.cursor - self._config.rewind_speed)
-        self._show(episode.trail[int(episode.cursor)])
-
-    def _show(self, moment: "_Moment") -> None:
-        self._env.restore(moment.state, moment.memory)
-
     def _go_on(self, episode: "_Episode") -> None:
-        """Take the rows after the cursor away; the next engagement goes on from there."""
-        first = int(episode.cursor)
-        latest, taken = episode.latest, episode.trail[first:]
-        assert latest is not None
-        if taken:
-            self._show(taken[0])
-            self._listener.rewound(
-                Rejected(
-                    first=first,
-                    state=latest.state,
-                    observation=latest.observation,
-                    success=episode.success,
-                    late=sum(moment.late for moment in taken),
-                )
-            )
-            episode.back_to(first)
+        """End a rewind; the next engagement goes on from there."""
+        cut = episode.rewind.end()
+        if cut is not None:
+            moment, rejected = cut
+            episode.back_to(moment, rejected)
+            self._listener.rewound(rejected)
         self._policy.reset()
-        episode.phase, episode.latest = Phase.WAITING, None
+        episode.phase = Phase.WAITING
 
     def _finish(
         self, episode: "_Episode", verdict: Verdict, reason: str, interrupted: bool = False
     ) -> None:
-        if episode.latest is not None:  # in the middle of a rewind: it is off
-            self._show(episode.latest)
+        episode.rewind.call_off()
         episode.end = EpisodeEnd(
             verdict,
             reason,
@@ -424,52 +372,25 @@ class Session:
             )
         )
 
-    def _sleep(self) -> None:
-        """Wait for the next deadline; after a long stall begin anew instead of catching up."""
-        self._deadline_ns += self._period_ns
-        behind = self._clock.now_ns() - self._deadline_ns
-        if behind > _STALL_PERIODS * self._period_ns:
-            self._deadline_ns += behind
-        self._clock.sleep_until(self._deadline_ns)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Moment:
-    """What a rewind needs of a row: where it began, and what the episode had come to by then."""
-
-    state: Array
-    memory: Array
-    observation: Observation
-    held: int = 0
-    success: bool = False
-    late: bool = False
-    """Whether the row's own tick was late."""
-
 
 class _Episode:
     """What one episode has come to."""
 
-    def __init__(self, observation: Observation, seed: int) -> None:
-        self.observation, self.seed = observation, seed
+    def __init__(self, observation: Observation, seed: int, rewind: Rewind) -> None:
+        self.observation, self.seed, self.rewind = observation, seed, rewind
         self.phase = Phase.WAITING
         self.started = False
         self.late = self.held = self.idle = 0
         self.success = self.truncated = False
         self.end: EpisodeEnd | None = None
-        self.trail: list[_Moment] = []
-        """One of each row."""
-        self.cursor = 0.0
-        """Row that a rewind has come back to."""
-        self.latest: _Moment | None = None
-        """Where a rewind began, while it is under way."""
 
     @property
     def rows(self) -> int:
-        return len(self.trail)
+        return len(self.rewind)
 
     def take(self, row: Row, after: Observation) -> None:
-        self.trail.append(
-            _Moment(row.state, row.memory, self.observation, self.held, self.success, row.late)
+        self.rewind.take(
+            Moment(row.state, row.memory, self.observation, self.held, self.success, row.late)
         )
         self.observation = after
         self.late += row.late
@@ -477,18 +398,12 @@ class _Episode:
         self.held = self.held + 1 if self.success else 0
         self.truncated = row.truncated
 
-    def back_to(self, first: int) -> None:
-        moment, taken = self.trail[first], self.trail[first:]
-        del self.trail[first:]
+    def back_to(self, moment: Moment, rejected: Rejected) -> None:
         self.observation = moment.observation
         self.held, self.success, self.truncated = moment.held, moment.success, False
-        self.late -= sum(moment.late for moment in taken)
+        self.late -= rejected.late
 
 
-_SILENCE_NS = 250_000_000
-"""Without a frame for so long nobody knows what the buttons do."""
-_STALL_PERIODS = 5
-"""Up to this many periods of delay are made up for by ticks in quick succession."""
 _VERDICTS = {
     EpisodeEvent.GOOD: Verdict.SUCCESS,
     EpisodeEvent.KEEP_FAILURE: Verdict.FAILURE,
