@@ -147,14 +147,14 @@ def measure(control: str, rounds: int, cameras: tuple[str, ...] = ()) -> Result:
     )
 
 
-def measure_threads(control: str, rounds: int) -> float:
-    """Return how many times faster two threads step eight environments than one does."""
+def measure_workers(control: str, rounds: int) -> float:
+    """Return how many times faster two processes step eight environments than one does."""
     made = {
         n: gym.make_vec(
             "PicoPanda-v0",
             num_envs=N_ENVS,
             control=control,
-            n_threads=n,
+            n_workers=n,
             terminate_on_success=False,
             time_limit_s=600.0,
         )
@@ -204,14 +204,14 @@ def main() -> int:
     options = parser.parse_args()
     results = [measure(control, options.rounds) for control in LIMITS]
     results += [measure("ee_delta", max(1, options.rounds // 5), names) for names in CAMERAS]
-    threads = {control: measure_threads(control, options.rounds) for control in LIMITS}
+    workers = {control: measure_workers(control, options.rounds) for control in LIMITS}
     if options.json:
         steps = [asdict(r) | {"ok": r.ok} for r in results]
-        print(json.dumps({"steps": steps, "two_threads": threads}, indent=2))
+        print(json.dumps({"steps": steps, "two_workers": workers}, indent=2))
     else:
         print(table(results))
-        for control, ratio in threads.items():
-            print(f"{N_ENVS} environments in one call, {control}: two threads {ratio:.2f} x one")
+        for control, ratio in workers.items():
+            print(f"{N_ENVS} environments in one call, {control}: two processes {ratio:.2f} x one")
     return 0 if all(r.ok for r in results) else 1
 
 

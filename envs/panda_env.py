@@ -279,7 +279,9 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         self, action: npt.NDArray[np.float32]
     ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Execute one control step of ``1 / control_hz`` seconds."""
-        n_clipped = self._begin_step(action)
+        if self._ended:
+            raise EnvError("the episode has not begun or is over: call reset() before step()")
+        n_clipped = self._codec.apply(self.data, action, self.ctrl)
         self._run_physics(self._ctrl_rows)
         return self._finish_step(n_clipped)
 
@@ -475,14 +477,6 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         mujoco.mj_forward(self.model, self.data)
         for arm in self.arms.values():
             arm.reset(self.data)
-
-    # A step in three parts: the vector environment runs the middle one in another thread.
-
-    def _begin_step(self, action: npt.NDArray[np.float32]) -> int:
-        """Turn an action into ``ctrl``; return how many entries were clipped."""
-        if self._ended:
-            raise EnvError("the episode has not begun or is over: call reset() before step()")
-        return self._codec.apply(self.data, action, self.ctrl)
 
     def _run_physics(self, ctrl_rows: list[Array]) -> None:
         model, data, into = self.model, self.data, self.data.ctrl
