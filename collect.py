@@ -29,6 +29,7 @@ from envs.tasks import TASKS
 from envs.viewer import ViewerProcess
 from session.collector import Collector
 from session.loop import Session, SessionConfig, Verdict
+from session.priority import raised_priority
 from session.records import episode_info
 from teleop_agent.clock import Clock, RealClock, VirtualClock
 from teleop_agent.clutch import ClutchConfig
@@ -202,6 +203,8 @@ def collect(options: Options, device: Device, env: PicoPandaEnv, stop: Stop) -> 
         session = Session(env, device, policy, clock, collector, session_config(options, device))
         stop.attend(session)
         collector.session = session
+        if isinstance(clock, RealClock):
+            collector.say(str(stack.enter_context(raised_priority())))
         collector.say(f"recording into {run.folder}; squeeze the grip to begin, Ctrl-C to end")
         try:
             code = run_episodes(session, collector, options)
