@@ -16,12 +16,11 @@ from kinematics.frames import Array
 
 from .actions import CONTROL_MODES, ActionCodec
 from .arm import ArmController
-from .cameras import CameraObserver, camera_pose, find_cameras, intrinsics
 from .errors import EnvError, OptionError, StateError
 from .observations import Observation, Observer
 from .options import check_choice, check_names, check_pixels, check_reach, check_seconds
+from .pictures import Pictures
 from .randomize import Randomizer, check_groups, sensor_noise
-from .rendering import OffscreenRenderer
 from .scene import (
     BASES,
     HAND,
@@ -35,7 +34,6 @@ from .scene import (
 )
 from .tasks import TASKS, Task, TaskArm
 from .tasks.things import pad_geoms
-from .viewer import ViewerProcess
 from .visuals import MeshPandas, check_visuals
 
 CONTROL_HZ = {20: 3, 25: 3, 30: 4, 50: 3, 60: 2, 100: 3, 200: 3}
@@ -196,25 +194,27 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
                 "visuals='primitive' or render_mode='rgb_array'"
             )
         self._build(TASKS[task], control, mounts, groups)
-        self._meshes: MeshPandas | None = None
+        meshes = None
         if visuals == "menagerie" and (render_mode is not None or cameras):
             if cameras and "segmentation" in camera_modes:
                 raise OptionError(
                     "camera_modes has 'segmentation', whose ids are of the model's own geoms: "
                     "take visuals='primitive' for it"
                 )
-            objects, distractors = TASKS[task].objects, "visual" in groups
-            self._meshes = MeshPandas(self.model, mounts, objects, distractors)
-        self._cameras = find_cameras(self.model, self.sides)
-        check_choice("camera", camera, self._cameras)
-        self._picture = (self._cameras[camera], int(width), int(height))
-        self._eyes = CameraObserver(
-            self._shown_model, self._cameras, cameras, camera_modes, camera_width, camera_height
+            meshes = MeshPandas(self.model, mounts, TASKS[task].objects, "visual" in groups)
+        self._pictures = Pictures(
+            self._editor,
+            self.data,
+            meshes,
+            self.sides,
+            (camera, int(width), int(height)),
+            cameras,
+            camera_modes,
+            camera_width,
+            camera_height,
         )
-        self.observation_space = spaces.Dict({**self._observer.space, **self._eyes.boxes})
-        self.picture_keys = tuple(self._eyes.boxes)
-        self._renderer: OffscreenRenderer | None = None
-        self._viewer: ViewerProcess | None = None
+        self.observation_space = spaces.Dict({**self._observer.space, **self._pictures.boxes})
+        self.picture_keys = tuple(self._pictures.boxes)
         self._steps, self._ended = 0, True
 
     def _build(
@@ -291,38 +291,13 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
             gym.logger.warn("render() needs gym.make(..., render_mode='rgb_array' or 'human')")
             return None
         if self.render_mode == "human":
-            if self._viewer is None:
-                with self._editor.base():
-                    self._viewer = ViewerProcess(self._shown_model)
-            if self._meshes is None:  # else there is nothing to be seen of them
-                self._viewer.edit(self._edits)
-            self._viewer.update(self.integration_state())
+            self._pictures.show(self._edits)
             return None
-        camera, width, height = self._picture
-        if self._renderer is None:
-            self._renderer = OffscreenRenderer(self._shown_model, width, height)
-        return self._renderer.render(self._shown_data(), camera)
-
-    @property
-    def _shown_model(self) -> mujoco.MjModel:
-        return self.model if self._meshes is None else self._meshes.model
-
-    def _shown_data(self) -> mujoco.MjData:
-        """Return what pictures are taken of, cameras and lights up to date like the bodies."""
-        if self._meshes is not None:
-            return self._meshes.follow(self.data)
-        mujoco.mj_camlight(self.model, self.data)
-        return self.data
+        return self._pictures.draw()
 
     def close(self) -> None:
         """Release the window and the picture buffers; calling it twice is fine."""
-        self._eyes.close()
-        if self._renderer is not None:
-            self._renderer.close()
-            self._renderer = None
-        if self._viewer is not None:
-            self._viewer.close()
-            self._viewer = None
+        self._pictures.close()
 
     # The agent's view: see teleop_agent.environment.TeleopEnv.
 
@@ -444,31 +419,28 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         """Return the observation of the present state, pictures included."""
         observation = self._observer.observe(self.data)
         if self.picture_keys:
-            observation |= self._eyes.observe(self._shown_data())
+            observation |= self._pictures.observe()
         return observation
 
     # Cameras.
 
     def camera_name(self, name: str) -> str:
         """Return a camera's name in the model: ``wrist`` is the first arm's."""
-        return self._cameras.get(name, name)
+        return self._pictures.names.get(name, name)
 
     def intrinsics(self, camera: str, width: int | None = None, height: int | None = None) -> Array:
         """Return K (3, 3) [px] for pictures of this size; by default that of the observations.
 
         (0, 0) is the centre of the top left pixel. Raises OptionError for an unknown camera.
         """
-        check_choice("camera", camera, self._cameras)
-        size = (width or self._eyes.width, height or self._eyes.height)
-        return intrinsics(self.model, self._cameras[camera], *size)
+        return self._pictures.intrinsics(camera, width, height)
 
     def T_world_camera(self, camera: str) -> RigidTransform:
         """Return a camera's pose in MuJoCo's camera axes: x right, y up, looks along -z.
 
         ``* T_CAMERA_OPENCV`` (``kinematics.frames``) gives OpenCV's. Raises OptionError.
         """
-        check_choice("camera", camera, self._cameras)
-        return camera_pose(self.model, self.data, self._cameras[camera])
+        return self._pictures.T_world_camera(camera)
 
     # Inside a step.
 

@@ -97,7 +97,7 @@ def test_without_a_render_mode_nothing_is_drawn(make: Make) -> None:
     env.reset(seed=0)
     with pytest.warns(UserWarning, match="render_mode='rgb_array' or 'human'"):
         assert env.render() is None
-    assert env._renderer is None
+    assert env._pictures._renderer is None
 
 
 def test_a_large_picture(make: Make) -> None:
@@ -116,7 +116,7 @@ def test_a_large_picture(make: Make) -> None:
 def test_a_window_follows_the_episode(make: Make, screen: Screen) -> None:
     env = make(task="pick", render_mode="human")
     env.reset(seed=0)
-    assert env._viewer is not None
+    assert env._pictures._viewer is not None
     assert _eventually(lambda: _red(screen.pixels()) > 20), "the cube is in sight"
     assert env.render() is None
     for _ in range(5):
@@ -125,7 +125,7 @@ def test_a_window_follows_the_episode(make: Make, screen: Screen) -> None:
     env.step(HOLD)
     assert _eventually(lambda: _red(screen.pixels()) == 0)
     env.close()
-    assert env._viewer is None
+    assert env._pictures._viewer is None
     env.close()
 
 

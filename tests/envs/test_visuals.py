@@ -63,7 +63,7 @@ def _run(env: PicoPandaEnv, steps: int = 200) -> tuple[list[Any], list[Any]]:
 def _same_physics(make: Make, task: str) -> None:
     plain = make(task=task, terminate_on_success=False)
     dressed = make(task=task, terminate_on_success=False, visuals="menagerie", **SMALL)
-    assert isinstance(dressed._meshes, MeshPandas)
+    assert isinstance(dressed._pictures._meshes, MeshPandas)
     assert dressed.model_sha256 == plain.model_sha256, "each replays the other's episodes"
     (states, ctrl), (others, _) = _run(plain), _run(dressed)
     np.testing.assert_array_equal(np.array(states), np.array(others))
@@ -92,9 +92,9 @@ def test_pictures_show_the_meshes_where_the_simulation_is(make: Make) -> None:
     green = [(p[..., 1] > 2 * p[..., 0]) & (p[..., 1] > 2 * p[..., 2]) for p in pictures]
     assert green[0].sum() == 0
     assert green[1].sum() > 20, "the meshes, in their material"
-    assert dressed._meshes is not None
-    shown = dressed._meshes.follow(dressed.data)
-    model, base = dressed._meshes.model, dressed.model
+    assert dressed._pictures._meshes is not None
+    shown = dressed._pictures._meshes.follow(dressed.data)
+    model, base = dressed._pictures._meshes.model, dressed.model
     np.testing.assert_array_equal(shown.xpos, dressed.data.xpos)
     np.testing.assert_array_equal(shown.cam_xpos[0] - shown.cam_xpos[1], _between(dressed))
     meshes = [i for i in range(model.ngeom) if model.geom_group[i] == 2 and not model.geom(i).name]
@@ -114,8 +114,8 @@ def _between(env: PicoPandaEnv) -> np.ndarray:
 @pytest.mark.usefixtures("root")
 def test_another_gripper_keeps_its_own_looks(make: Make) -> None:
     env = make(visuals="menagerie", end_effector="parallel_85", **SMALL)
-    assert env._meshes is not None
-    assert env._meshes.model.nmesh == 1
+    assert env._pictures._meshes is not None
+    assert env._pictures._meshes.model.nmesh == 1
     env.reset(seed=0)
     assert env.render() is not None
 
@@ -175,5 +175,5 @@ def test_what_there_is_not(make: Make, options: dict[str, Any], words: str) -> N
 def test_the_real_meshes(make: Make) -> None:
     _same_physics(make, "pick")
     env = make(visuals="menagerie", **SMALL)
-    assert env._meshes is not None
-    assert env._meshes.model.nmesh > 50
+    assert env._pictures._meshes is not None
+    assert env._pictures._meshes.model.nmesh > 50
