@@ -84,6 +84,8 @@ class View:
     """Look through front, side or wrist first, instead of the free camera."""
     guide: bool = False
     """Do the task, again and again."""
+    randomize: tuple[str, ...] = ()
+    """Any of visual, dynamics and sizes: how scenes differ with them."""
     seed: int = 0
     """Of the first scene; the next ones count on."""
     seconds: float | None = None
@@ -94,12 +96,15 @@ class View:
         task = self.task or _FIRST_TASKS[_arms_of_id(self.id)]
         if self.id is not None:
             check_choice("task", task, _tasks_of(_arms_of_id(self.id)))
-        env = PicoPandaEnv(task, arms=_arms_of(task), control_hz=_PICTURES_HZ)
+        env = PicoPandaEnv(
+            task, arms=_arms_of(task), control_hz=_PICTURES_HZ, randomize=self.randomize
+        )
         camera = None if self.camera is None else env.camera_name(self.camera)
         with ViewerProcess(env.model, camera=camera) as viewer:
             console.print(f"{env.task.instruction} Close the window to end.")
             started = time.monotonic()
             for step, message in enumerate(self._play(env)):
+                viewer.edit(env.edits)
                 viewer.update(env.integration_state(), message)
                 now = time.monotonic() - started
                 if not viewer.alive or (self.seconds is not None and now >= self.seconds):

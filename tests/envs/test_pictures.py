@@ -201,6 +201,7 @@ def test_view_without_a_display_is_an_error_in_words() -> None:
         (("view", "PicoDualPanda-v0", "--task", "pick"), 1, "choose from ['lift_tray'"),
         (("view", "--camera", "top"), 1, "no camera 'top'; cameras: front, side"),
         (("view", "--speed", "3"), 2, "--speed"),
+        (("view", "--randomize", "looks"), 1, "looks"),
         ((), 2, "list"),
     ],
 )
@@ -226,7 +227,9 @@ def test_view_plays_the_guide(screen: Screen) -> None:
 
 
 def test_view_takes_an_id_and_stands_idle(screen: Screen) -> None:
-    done = _run("view", "envs:PicoDualPanda-v0", "--seconds", "0.2")
+    done = _run(
+        "view", "envs:PicoDualPanda-v0", "--randomize", "visual", "sizes", "--seconds", "0.2"
+    )
     assert done.returncode == 0, done.stderr
     assert TASKS["lift_tray"].instruction.split()[0] in done.stdout
     assert screen.name
