@@ -92,26 +92,35 @@ def load_spec(kind: type[Spec], name: str) -> Spec:
 
     Raises OptionError for an unknown name, ModelError for a file that does not fit.
     """
-    known = [n for n, k in robot_names().items() if k == _KINDS[kind]]
     is_path = isinstance(name, str) and name.endswith(".toml")
-    path = Path(name) if is_path else MODELS / name / SPEC_FILE if name in known else None
-    if path is None or not path.is_file():
+    named = (path for path in _spec_files() if path.parent.name == name)
+    path = Path(name) if is_path else next(named, None)
+    table = read_table(path) if path is not None and path.is_file() else None
+    fits = table is not None and table.pop("kind", None) == _KINDS[kind]
+    if path is None or table is None or not (fits or is_path):
         raise OptionError(
-            f"{_KINDS[kind]} {name!r} is unknown; choose from {known}, or give a path to a .toml"
+            f"{_KINDS[kind]} {name!r} is unknown; choose from {_known(kind)}, or give a path to a "
+            ".toml"
         )
-    table = read_table(path)
-    if table.pop("kind", None) != _KINDS[kind]:
+    if not fits:
         raise OptionError(
             f"{path} does not describe a robot's {_KINDS[kind]}: it needs the entry "
-            f"kind = {_KINDS[kind]!r}; or choose from {known}"
+            f"kind = {_KINDS[kind]!r}; or choose from {_known(kind)}"
         )
     return _make(kind, table, path)
 
 
 def robot_names() -> dict[str, str]:
     """Return the robots of ``models/`` and of which kind each is."""
-    files = sorted(MODELS.glob(f"*/{SPEC_FILE}"))
-    return {path.parent.name: str(read_table(path).get("kind")) for path in files}
+    return {path.parent.name: str(read_table(path).get("kind")) for path in _spec_files()}
+
+
+def _spec_files() -> list[Path]:
+    return sorted(MODELS.glob(f"*/{SPEC_FILE}"))
+
+
+def _known(kind: type) -> list[str]:
+    return [name for name, known in robot_names().items() if known == _KINDS[kind]]
 
 
 def read_table(path: Path) -> dict[str, Any]:

@@ -197,8 +197,10 @@ def _add_distractors(spec: mujoco.MjSpec) -> None:
         )
 
 
-def _add_home(spec: mujoco.MjSpec, model: mujoco.MjModel, mounts: Mapping[Side, Mount]) -> None:
-    qpos, ctrl = np.array(model.qpos0), np.zeros(model.nu)
+def _set_home(model: mujoco.MjModel, mounts: Mapping[Side, Mount]) -> None:
+    """Fill in the keyframe, which is compiled as qpos0 without ctrl."""
+    home = model.key("home")
+    qpos, ctrl = home.qpos, home.ctrl
     for side, mount in mounts.items():
         arm = mount.arm
         for name, servo, angle in zip(arm.joints, arm.servos, arm.home, strict=True):
@@ -211,7 +213,6 @@ def _add_home(spec: mujoco.MjSpec, model: mujoco.MjModel, mounts: Mapping[Side, 
         for name, travel in zip(gripper.joints, gripper.home, strict=True):
             qpos[model.joint(hand + name).qposadr] = travel
         ctrl[model.actuator(hand + gripper.actuator).id] = gripper.ctrl_open
-    spec.add_key(name="home", qpos=qpos, ctrl=ctrl)
 
 
 def compose(
@@ -227,10 +228,12 @@ def compose(
         warnings.simplefilter("error")
         try:
             spec = assemble(mounts, objects, distractors)
-            _add_home(spec, spec.compile(), mounts)
-            return spec.compile()
+            spec.add_key(name="home")
+            model = spec.compile()
         except (UserWarning, ValueError) as error:
             raise ModelError(f"cannot compose {list(mounts)} with {objects}: {error}") from error
+    _set_home(model, mounts)
+    return model
 
 
 def compose_arm(side: Side, mount: Mount) -> mujoco.MjModel:
@@ -242,7 +245,7 @@ def compose_arm(side: Side, mount: Mount) -> mujoco.MjModel:
     attach_robot(spec, side, mount)
     keep = {side.prefix + name for name in mount.arm.joints}
     doomed = [*spec.geoms, *spec.actuators, *spec.equalities, *spec.tendons, *spec.excludes]
-    doomed += [*spec.keys, *spec.cameras, *spec.lights]
+    doomed += [*spec.keys, *spec.cameras, *spec.lights, *spec.materials, *spec.textures]
     doomed += [joint for joint in spec.joints if joint.name not in keep]
     for element in doomed:
         spec.delete(element)
