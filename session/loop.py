@@ -131,7 +131,7 @@ class SessionConfig:
     drop_failures: bool = False
     """Discard what runs into the time limit, instead of keeping it as a failure."""
     waiting_limit_s: float | None = None
-    """Give up on an operator who does not engage; None waits for ever, as a person may rest."""
+    """Give up on an operator who rests this long in all; None waits for ever, as a person may."""
     rewind_speed: float = 2.0
     """Seconds of the episode a second: fast enough for a minute, slow enough to stop in time."""
     shortest_kept_s: float = 1.0
@@ -285,9 +285,11 @@ class Session:
         for event in policy.events:
             if episode.end is None:
                 self._obey(episode, event)
-        if episode.end is not None or episode.phase is not Phase.RUNNING:
+        if episode.end is not None:
+            return
+        if episode.phase is not Phase.RUNNING:
             limit = self._config.waiting_limit_s
-            if episode.phase is Phase.WAITING and limit is not None:
+            if episode.phase in (Phase.WAITING, Phase.PAUSED) and limit is not None:
                 episode.idle += 1
                 if episode.idle > limit * self._env.control_hz:
                     self._finish(episode, Verdict.DISCARD, "nobody engaged")

@@ -113,6 +113,17 @@ def test_a_device_with_eyes_is_given_up_on_when_it_does_not_engage() -> None:
     assert [view.running for view in stage.device.views] == [True] * 100 + [False]
 
 
+def test_a_pause_counts_as_waiting() -> None:
+    """Else a simulated operator, who does not know of it, would stand there for ever."""
+    script = engaged(0.5)
+    script.pull_both_triggers()
+    script.hold(3.0)
+    stage = Stage(StubEnv(), script, SessionConfig(waiting_limit_s=2.0), eyes=True)
+    end = stage.run()
+    assert Phase.PAUSED in stage.diary.phases
+    assert (end.verdict, end.reason) == (Verdict.DISCARD, "nobody engaged")
+
+
 # The end by a button.
 
 
