@@ -94,6 +94,8 @@ class TeleopPolicy:
         self._trackers = {s: HandTracker(s, self.config, self.facing) for s in env.sides}
         self._arms: dict[Side, ArmMapper] = {}
         self._frame: OperatorFrame | None = None
+        self._acted_ns: int | None = None
+        """Instant of the last step of this episode."""
 
     @property
     def counts(self) -> dict[Side, dict[Reason, int]]:
@@ -110,6 +112,7 @@ class TeleopPolicy:
             tracker.reset()
             tracker.gripper.reset(self._env.commanded(side).closure)
         self._panel.reset()
+        self._acted_ns = None
 
     def let_go(self) -> None:
         """Disengage all arms; each hand must open its grip before it can engage again."""
@@ -120,14 +123,17 @@ class TeleopPolicy:
         """Return the action for the control step that begins at ``now_ns`` (session clock).
 
         ``frames`` are all that came since the last call, oldest first; guard and filter see every
-        one. ``observation`` is there for the shape of a policy: the operator has eyes.
+        one. If that call is longer ago than ``GuardConfig.max_age_ns``, the operator saw a picture
+        that stood still: the arms are held, and of ``frames`` only the buttons count.
+        ``observation`` is there for the shape of a policy: the operator has eyes.
         """
         if not self._arms:
             self.reset()
         events: list[EpisodeEvent] = []
         notices: list[str] = []
+        stalled = self._stalled(now_ns, notices)
         for frame in frames:
-            self._take(frame, events, notices)
+            self._take(frame, events, notices, not stalled)
         hands = {side: self._step(side, now_ns) for side in self._trackers}
         action = self._env.encode({side: hand.target for side, hand in hands.items()})
         return PolicyStep(
@@ -139,12 +145,26 @@ class TeleopPolicy:
             frame=self._frame,
         )
 
-    def _take(self, frame: OperatorFrame, events: list[EpisodeEvent], notices: list[str]) -> None:
+    def _stalled(self, now_ns: int, notices: list[str]) -> bool:
+        """Hold all arms if nobody has acted for too long; say so."""
+        since_ns, self._acted_ns = self._acted_ns, now_ns
+        if since_ns is None or now_ns - since_ns <= self.config.guard.max_age_ns:
+            return False
+        for tracker in self._trackers.values():
+            tracker.restart(Reason.STALLED)
+        seconds = (now_ns - since_ns) * 1e-9
+        notices.append(f"the program stood still for {seconds:.1f} s: open the grip, then squeeze")
+        return True
+
+    def _take(
+        self, frame: OperatorFrame, events: list[EpisodeEvent], notices: list[str], moves: bool
+    ) -> None:
+        """Take the next frame; unless it ``moves``, no arm is moved by it."""
         self._frame = frame
         t_ns, odd = self._stamps.take(frame)
         if odd is Reason.CLOCK_RESTART:
             for tracker in self._trackers.values():
-                tracker.restart()
+                tracker.restart(odd)
             events += self._panel.reset()
         elif odd is not None:
             for tracker in self._trackers.values():
@@ -157,6 +177,8 @@ class TeleopPolicy:
                 for tracker in self._trackers.values():
                     tracker.gripper.hold(release_first=True)
             events.append(event)
+        if not moves:
+            return
         triggers_grip = not self._panel.may_pause(frame.controllers)
         for side, tracker in self._trackers.items():
             changed = tracker.take(frame, t_ns, triggers_grip)

@@ -27,6 +27,7 @@ class Reason(StrEnum):
     FUTURE_STAMP = "time stamp in the future"
     LATE = "sample arrived late"
     CLOCK_RESTART = "sender restarted its clock"
+    STALLED = "control loop stood still"
     NO_FACING = "facing unknown: headset pose not usable"
     GAZE_VERTICAL = "headset looks straight up or down"
 

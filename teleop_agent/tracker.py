@@ -75,11 +75,11 @@ class HandTracker:
         if reason not in (Reason.INPUT_INVALID, Reason.NO_FACING):
             self._filter.reset()
 
-    def restart(self) -> None:
-        """Hold because the sender's clock changed: no step of time leads over it."""
+    def restart(self, reason: Reason) -> None:
+        """Hold for a break in the stream: no motion of the hand leads over it."""
         self._guard.forget()
         self.sample_ns = None
-        self.hold(Reason.CLOCK_RESTART)
+        self.hold(reason)
 
     def expire(self, now_ns: int) -> None:
         """Hold if the newest believed sample is too old at the control instant ``now_ns``."""

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 from kinematics import Side
+from teleop_agent.buttons import EpisodeEvent
 from teleop_agent.config import TeleopConfig
 from teleop_agent.frame import Button
+from teleop_agent.policy import PolicyStep
 from teleop_agent.reasons import HandState, Reason
 
 RIGHT = Side.RIGHT
@@ -254,17 +256,74 @@ def test_a_sender_that_only_repeats_itself_goes_stale(session) -> None:
     assert s.policy.counts[RIGHT][Reason.DUPLICATE_STAMP] >= 29
 
 
-def test_a_backlog_is_taken_in_order(session) -> None:
-    s = engaged_and_gripping(session)
+def stall(s, seconds: float, *, reclutch: bool = False, listens: bool = True) -> PolicyStep:
+    """Let the loop stand still while the hand rises and lets go; return the step after it.
+
+    ``reclutch``: the grip is opened and squeezed meanwhile; ``listens``: the reader goes on.
+    """
+    count = round(seconds * 90)
     backlog = []
-    for k in range(100):  # 1.1 s of motion that nobody read in time
+    for k in range(count):
         s.right.position[1] += 1e-3
+        s.right.trigger = 0.0
+        if reclutch:
+            s.right.grip = float(k > count // 2)
         backlog.append(s.frame(s.device_ns + k * s.device_period_ns))
-    s.device_ns += 100 * s.device_period_ns
+    s.device_ns += count * s.device_period_ns
     s.now_ns = s.device_ns
-    step = s.tick(backlog)
+    return s.tick(backlog if listens else [])
+
+
+def test_a_short_backlog_is_taken_in_order(session) -> None:
+    s = engaged_and_gripping(session)
+    step = stall(s, 0.2)
     assert step.engaged  # its newest sample is fresh and none jumped
     assert np.linalg.norm(step.action[:3]) <= 1.0 + 1e-6
+    assert step.notices == ()
+
+
+@pytest.mark.parametrize("listens", [True, False])
+@pytest.mark.parametrize("reclutch", [True, False])
+@pytest.mark.parametrize("seconds", [0.3, 1.1, 5.0])
+def test_nothing_that_a_stalled_loop_missed_moves_the_arm(
+    session, seconds, reclutch, listens
+) -> None:
+    """The operator saw a picture that stood still: neither arm nor gripper catches up."""
+    s = engaged_and_gripping(session)
+    before = s.target()
+    step = stall(s, seconds, reclutch=reclutch, listens=listens)
+    assert step.hands[RIGHT].reason is Reason.STALLED
+    assert f"{seconds:.1f} s" in step.notices[0]
+    for _ in range(50):  # the grip still squeezed
+        assert np.array_equal(step.action[:6], np.zeros(6))
+        assert step.hands[RIGHT].state is HandState.HELD
+        step = s.tick()
+    assert np.array_equal(s.target().position, before.position)
+    assert s.target().closure == before.closure == 1.0
+    assert s.policy.counts[RIGHT][Reason.STALLED] == 1
+    s.engage()
+    s.glide(0.3, (0.0, 0.1, 0.0))
+    assert s.target().position[2] - before.position[2] == pytest.approx(0.06, abs=1e-5)
+
+
+def test_a_button_pressed_in_a_stall_counts(session) -> None:
+    s = engaged_and_gripping(session)
+    s.right.buttons = Button.SECONDARY
+    backlog = [s.frame(s.device_ns + k * s.device_period_ns) for k in range(20)]
+    s.right.buttons = Button.NONE
+    backlog += [s.frame(s.device_ns + k * s.device_period_ns) for k in range(20, 40)]
+    s.device_ns += 40 * s.device_period_ns
+    s.now_ns = s.device_ns
+    assert EpisodeEvent.GOOD in s.tick(backlog).events
+
+
+def test_the_time_between_two_episodes_is_no_stall(session) -> None:
+    s = engaged_and_gripping(session)
+    s.now_ns = s.device_ns = s.now_ns + 10_000_000_000
+    s.policy.reset()
+    step = s.tick()
+    assert step.hands[RIGHT].reason is not Reason.STALLED
+    assert step.notices == ()
 
 
 # Anything
