@@ -79,6 +79,8 @@ class Options:
     """Metres of tool a metre of hand. Default: what suits the arm's size."""
     swap_hands: bool = False
     """Each arm follows the other hand; a single arm follows the left one."""
+    require_headset: bool = True
+    """Hold the arms while the headset is off the head; not for who looks at the screen instead."""
     filter: FilterName = "kalman"
     """How hand motion is smoothed."""
     time_limit: float | None = None
@@ -104,7 +106,12 @@ def teleop_config(options: Options, env: PicoPandaEnv) -> TeleopConfig:
     """Return the agent's settings for the options."""
     scale = env.motion_scale if options.scale is None else options.scale
     clutch = ClutchConfig(scale=scale)
-    return TeleopConfig(filter=options.filter, swap_hands=options.swap_hands, clutch=clutch)
+    return TeleopConfig(
+        filter=options.filter,
+        swap_hands=options.swap_hands,
+        require_headset=options.require_headset,
+        clutch=clutch,
+    )
 
 
 def make_env(options: Options) -> PicoPandaEnv:

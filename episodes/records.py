@@ -219,6 +219,8 @@ class RawFrame:
     head: RawDevice
     controllers: Mapping[Side, RawDevice]
     """Always both sides."""
+    headset_worn: bool = True
+    space: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "controllers", dict(self.controllers))

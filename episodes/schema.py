@@ -192,6 +192,11 @@ _RAW = (
           lambda f: f.t_device_ns),
     Field("operator_raw/t_recv_ns", Scope.RAW, ("N",), "i8", "ns",
           "When it reached the process.", lambda f: f.t_recv_ns, order=Order.WEAK),
+    Field("operator_raw/headset_worn", Scope.RAW, ("N",), "?", "bool",
+          "False while the runtime said that the headset is off the head.",
+          lambda f: f.headset_worn),
+    Field("operator_raw/space", Scope.RAW, ("N",), "i4", "1",
+          "How often the runtime has said that the play space was moved.", lambda f: f.space),
 )  # fmt: skip
 
 _DEVICE = (

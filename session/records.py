@@ -52,6 +52,8 @@ def raw_frame(frame: OperatorFrame) -> episodes.RawFrame:
         t_recv_ns=frame.t_recv_ns,
         head=raw_device(frame.head),
         controllers={side: raw_device(c.pose, c) for side, c in frame.controllers.items()},
+        headset_worn=frame.headset_worn,
+        space=frame.space,
     )
 
 

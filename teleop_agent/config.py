@@ -20,6 +20,7 @@ from .filters import (
 )
 from .gripper import GripperConfig
 from .guard import GuardConfig
+from .play_space import PlaySpaceConfig
 from .stamps import StampConfig
 
 FilterName = Literal["kalman", "one_euro", "exponential"]
@@ -35,9 +36,12 @@ class TeleopConfig:
     """Operator's facing, left of tracking's -z [rad]; None takes the head's at first engagement."""
     stamps: StampConfig = field(default_factory=StampConfig)
     guard: GuardConfig = field(default_factory=GuardConfig)
+    space: PlaySpaceConfig = field(default_factory=PlaySpaceConfig)
     clutch: ClutchConfig = field(default_factory=ClutchConfig)
     swap_hands: bool = False
     """Each arm follows the other hand's controller; a single arm, the left one's."""
+    require_headset: bool = True
+    """An arm is held while the headset is off the head; False for who looks at a screen instead."""
     dials: DialConfig = field(default_factory=DialConfig)
     gripper: GripperConfig = field(default_factory=GripperConfig)
     buttons: ButtonConfig = field(default_factory=ButtonConfig)

@@ -13,15 +13,15 @@ from .turns import nearest_rotation
 
 
 class Facing:
-    """Hold the yaw that the operator's forward has in tracking; only `take` changes it.
+    """Hold the yaw that the operator's forward has in tracking; only `take` and `forget` change it.
 
     The head is looked at when asked and never in between, so turning it moves nothing.
     """
 
     def __init__(self, yaw: float | None = None, guard: GuardConfig | None = None) -> None:
         self._tolerance = (guard or GuardConfig()).rigid_tolerance
-        self._yaw = yaw
-        self._set_matrix(yaw or 0.0)
+        self._configured = yaw
+        self.forget()
 
     @property
     def yaw(self) -> float | None:
@@ -38,6 +38,11 @@ class Facing:
         """Return ``R_world_tracking`` as (4, 4), read-only. The origins coincide: only the hand's
         motion since engagement counts, so that nothing depends on where tracking has its origin."""
         return self._transform
+
+    def forget(self) -> None:
+        """Go back to how it began: what was taken was of a tracking frame that is no more."""
+        self._yaw = self._configured
+        self._set_matrix(self._configured or 0.0)
 
     def take(self, head: TrackedPose) -> Reason | None:
         """Take the head's yaw as the facing; return why not if its pose cannot tell it."""

@@ -79,3 +79,8 @@ class OperatorFrame:
     head: TrackedPose
     controllers: Mapping[Side, Controller]
     """Always both sides; a missing controller is ``Controller()``."""
+    headset_worn: bool = True
+    """False while the runtime says that the headset is off the head; True if it cannot tell."""
+    space: int = 0
+    """Counts how often the runtime said that the play space was moved: poses of two counts are not
+    of one tracking frame."""

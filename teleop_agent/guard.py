@@ -31,7 +31,8 @@ class GuardConfig:
     max_age_ns: int = 250_000_000
     """Without a fresh sample for so long the hand's place is unknown: a hand moves 20 cm in it."""
     max_still_ns: int = 250_000_000
-    """A tracked hand is never bit-still; an engaged pose repeated for so long is a frozen one."""
+    """A tracked hand is never bit-still; engaged, a position repeated for so long is a frozen one,
+    turning or not: a controller out of sight may still feel its turns."""
     settle_samples: int = 3
     """Consecutive samples that must agree before a stream is believed (again)."""
     repeat_periods: float = 1.5
@@ -130,27 +131,34 @@ class PoseGuard:
             if known:  # roles were swapped, which is no motion even if the two are close together
                 self.forget()
                 return Reason.OTHER_DEVICE
-        if self._last is not None and np.array_equal(pose.matrix, self._matrix):
-            return self._take_same(self._last._replace(t_ns=t_ns), engaged)
-        if self._last is not None:
-            self._gaps_ns.append(t_ns - self._last.t_ns)
-        self._matrix = pose.matrix
-        self._changed_ns = self._still_since_ns = t_ns
-        self._frozen = False
-        turn = nearest_rotation(pose.matrix[:, :3])
-        return self._take_new(Sample(t_ns, pose.matrix[:, 3], turn))
-
-    def _take_same(self, sample: Sample, engaged: bool) -> Sample | Reason:
-        if not engaged:
-            self._still_since_ns = sample.t_ns
-        elif sample.t_ns - self._still_since_ns > self._config.max_still_ns:
-            self._frozen, self._chain = True, 0
+        last = self._last
+        self._watch_position(pose.matrix[:, 3], t_ns, engaged)
+        if last is not None and np.array_equal(pose.matrix, self._matrix):
+            sample, again = last._replace(t_ns=t_ns), True
+        else:
+            sample, again = self._measured(pose, t_ns), False
         if self._frozen:
             self._last = sample
             return Reason.FROZEN
-        if sample.t_ns - self._changed_ns < self._config.repeat_periods * self.period_ns:
+        if again and t_ns - self._changed_ns < self._config.repeat_periods * self.period_ns:
             return Reason.REPEAT
         return self._take_new(sample)
+
+    def _measured(self, pose: TrackedPose, t_ns: int) -> Sample:
+        if self._last is not None:
+            self._gaps_ns.append(t_ns - self._last.t_ns)
+        self._matrix, self._changed_ns = pose.matrix, t_ns
+        return Sample(t_ns, pose.matrix[:, 3], nearest_rotation(pose.matrix[:, :3]))
+
+    def _watch_position(self, position: Array, t_ns: int, engaged: bool) -> None:
+        """Tell a position that stands still, to the bit, from one that only trembles."""
+        still = self._last is not None and np.array_equal(position, self._matrix[:, 3])
+        if not (still and engaged):
+            self._still_since_ns = t_ns
+        if not still:
+            self._frozen = False
+        elif t_ns - self._still_since_ns > self._config.max_still_ns:
+            self._frozen, self._chain = True, 0
 
     def _take_new(self, sample: Sample) -> Sample | Reason:
         last, self._last = self._last, sample

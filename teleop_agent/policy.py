@@ -17,6 +17,7 @@ from .environment import TeleopEnv
 from .facing import Facing
 from .frame import OperatorFrame
 from .limits import Clamp
+from .play_space import PlaySpace
 from .reasons import HandState, Reason
 from .stamps import StampGate
 from .tracker import HandTracker
@@ -90,6 +91,7 @@ class TeleopPolicy:
         self.config = config or TeleopConfig()
         self.facing = Facing(self.config.facing_yaw, self.config.guard)
         self._stamps = StampGate(self.config.stamps)
+        self._space = PlaySpace(self.config.space, self.config.guard.rigid_tolerance)
         self._panel = ButtonPanel(self.config.buttons)
         self._trackers = {s: HandTracker(s, self.config, self.facing) for s in env.sides}
         self._arms: dict[Side, ArmMapper] = {}
@@ -170,6 +172,11 @@ class TeleopPolicy:
             for tracker in self._trackers.values():
                 tracker.counts[odd] += 1
             return
+        if self._space.moved(frame, t_ns):
+            self.facing.forget()
+            for tracker in self._trackers.values():
+                tracker.restart(Reason.RECENTRED)
+            notices.append("play space recentred: look ahead, open the grip, then squeeze")
         for event in self._panel.take(t_ns, frame):
             if event is EpisodeEvent.REREFERENCE:
                 event = self._rereference(frame, notices)

@@ -28,6 +28,8 @@ class Reason(StrEnum):
     LATE = "sample arrived late"
     CLOCK_RESTART = "sender restarted its clock"
     STALLED = "control loop stood still"
+    RECENTRED = "play space recentred"
+    HEADSET_OFF = "headset taken off"
     NO_FACING = "facing unknown: headset pose not usable"
     GAZE_VERTICAL = "headset looks straight up or down"
 

@@ -15,6 +15,9 @@ from .gripper import TriggerGrip
 from .guard import PoseGuard, Sample
 from .reasons import PASSING, HandState, Reason
 
+_POSES_GO_ON = (Reason.INPUT_INVALID, Reason.HEADSET_OFF, Reason.NO_FACING)
+"""Reasons to hold that leave the pose stream sound."""
+
 
 class HandTracker:
     """Take every sample of one arm's controller and decide whether its hand moves the arm.
@@ -72,7 +75,7 @@ class HandTracker:
         self.counts[reason] += 1
         self.state, self.reason = HandState.HELD, reason
         self.gripper.hold()
-        if reason not in (Reason.INPUT_INVALID, Reason.NO_FACING):
+        if reason not in _POSES_GO_ON:
             self._filter.reset()
 
     def restart(self, reason: Reason) -> None:
@@ -108,24 +111,27 @@ class HandTracker:
             self.counts[verdict] += 1
         else:
             self.hold(verdict)
-        fault = not isinstance(verdict, Sample) and verdict not in PASSING
-        return self._take_inputs(controller, frame, fault, trigger_grips)
+        held = not isinstance(verdict, Sample) and verdict not in PASSING
+        if not (held or frame.headset_worn) and self._config.require_headset:
+            self.hold(Reason.HEADSET_OFF)
+            held = True
+        return self._take_inputs(controller, frame, held, trigger_grips)
 
     def _take_inputs(
-        self, controller: Controller, frame: OperatorFrame, fault: bool, trigger_grips: bool
+        self, controller: Controller, frame: OperatorFrame, held: bool, trigger_grips: bool
     ) -> str | None:
         readable = math.isfinite(controller.grip) and math.isfinite(controller.trigger)
         if not (controller.input_valid and readable):
             self.trigger = self.grip = 0.0
             self.fine = False
             self.dials.lose()
-            if not fault:
+            if not held:
                 self.hold(Reason.INPUT_INVALID)
             return None
         self.trigger, self.grip = controller.trigger, controller.grip
         self.fine = Button.STICK in controller.buttons
         changed = self.dials.take(controller.stick, self.fine)
-        if self._guard.settled and self._filter.ready:
+        if not held and self._guard.settled and self._filter.ready:
             self._clutch(frame)
             if self.state is not HandState.HELD and trigger_grips:
                 self.gripper.follow(self.trigger)

@@ -9,6 +9,7 @@ from kinematics import Side
 
 from ..clock import RealClock
 from ..frame import Button, Controller, OperatorFrame, TrackedPose
+from .openvr_headset import HeadsetWorn, dashboard_visible
 from .openvr_startup import stop_openvr
 
 _log = logging.getLogger(__name__)
@@ -33,7 +34,9 @@ class OpenVRSession:
         self._seq = 0
         self._poses = (openvr.TrackedDevicePose_t * openvr.k_unMaxTrackedDeviceCount)()
         self._event = openvr.VREvent_t()
-        self._dashboard_open = False
+        self._dashboard_open = dashboard_visible(openvr)
+        self._worn = HeadsetWorn(openvr)
+        self._space = 0
         self._strings: dict[tuple[int, int], str] = {}
         """Properties by device index and property, while the device stays activated."""
         self._said: dict[Side, str] = {}
@@ -41,6 +44,11 @@ class OpenVRSession:
         self._roles = {
             Side.RIGHT: openvr.TrackedControllerRole_RightHand,
             Side.LEFT: openvr.TrackedControllerRole_LeftHand,
+        }
+        self._space_events = {
+            int(openvr.VREvent_ChaperoneUniverseHasChanged),
+            int(openvr.VREvent_SeatedZeroPoseReset),
+            int(openvr.VREvent_StandingZeroPoseReset),
         }
         self._device_events = {
             int(openvr.VREvent_TrackedDeviceActivated),
@@ -59,7 +67,15 @@ class OpenVRSession:
         head = self._pose(int(self._openvr.k_unTrackedDeviceIndex_Hmd))
         available = bool(self._system.isInputAvailable()) and not self._dashboard_open
         controllers = {side: self._controller(side, available) for side in Side}
-        frame = OperatorFrame(self._seq, t_device_ns, self._clock.now_ns(), head, controllers)
+        frame = OperatorFrame(
+            seq=self._seq,
+            t_device_ns=t_device_ns,
+            t_recv_ns=self._clock.now_ns(),
+            head=head,
+            controllers=controllers,
+            headset_worn=self._worn.ask(self._system, available),
+            space=self._space,
+        )
         self._seq += 1
         return frame
 
@@ -80,6 +96,9 @@ class OpenVRSession:
                 self._dashboard_open = kind == vr.VREvent_DashboardActivated
                 state = "opened: buttons are blocked" if self._dashboard_open else "closed"
                 _log.info("SteamVR's dashboard %s", state)
+            elif kind in self._space_events:
+                self._space += 1
+                _log.info("SteamVR's play space was moved")
             elif kind in self._device_events:
                 self._strings.clear()  # the event of a new role names no device: ask all again
         if quits:

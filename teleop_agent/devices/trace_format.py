@@ -3,7 +3,8 @@
 A trace is UTF-8 text of JSON lines. The first holds the format's name and version, the name of
 the recorded device and the unit and kind of the times. Every other line is one ``OperatorFrame``:
 matrices are lists of 12 numbers, row by row; numbers that JSON has not are the strings ``"nan"``,
-``"inf"`` and ``"-inf"``; ``buttons`` is the value of ``Button``.
+``"inf"`` and ``"-inf"``; ``buttons`` is the value of ``Button``. ``headset_worn`` and ``space`` may
+be missing, as they are in older traces: true and 0 then.
 """
 
 import json
@@ -66,6 +67,7 @@ def encode_frame(frame: OperatorFrame) -> str:
             "stick": [_number_field(value) for value in controller.stick],
             "buttons": int(controller.buttons),
         }
+    fields |= {"headset_worn": frame.headset_worn, "space": frame.space}
     return json.dumps(fields, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
@@ -78,6 +80,8 @@ def decode_frame(line: bytes | str) -> OperatorFrame:
         t_recv_ns=_get(fields, "t_recv_ns", _integer),
         head=_get(fields, "head", _pose),
         controllers={side: _get(fields, side.value, _controller) for side in Side},
+        headset_worn=_get({"headset_worn": True} | fields, "headset_worn", _flag),
+        space=_get({"space": 0} | fields, "space", _integer),
     )
 
 

@@ -66,6 +66,8 @@ class Script:
         """``yaw``: facing of the head, left of tracking's -z [rad]."""
         self._period_ns = SECOND_NS // hz
         self.head = TrackedPose(True, True, True, _matrix((0.0, 1.6, 0.0), yaw))
+        self.headset_worn, self.space = True, 0
+        self._recentred = np.eye(4)
         self.right = ScriptedHand(0.2, jitter_m)
         self.left = ScriptedHand(-0.2, jitter_m)
         self.frames: list[OperatorFrame] = []
@@ -107,6 +109,13 @@ class Script:
             hand.turn = Rotation.from_rotvec(part) * start
             self._publish()
 
+    def recentre(self, yaw: float, shift: Sequence[float]) -> None:
+        """Move the play space under everything, and say so: a turn about its vertical, a shift."""
+        change = np.eye(4)
+        change[:3] = _matrix(shift, yaw)
+        self._recentred = change @ self._recentred
+        self.space += 1
+
     def look(self, yaw: float, seconds: float, position: Sequence[float] = (0.0, 1.6, 0.0)) -> None:
         """Turn only the head, at even speed, from straight ahead of yaw 0."""
         count = self._count(seconds)
@@ -144,7 +153,27 @@ class Script:
         number = len(self.frames)
         t_ns = number * self._period_ns
         hands = {side: self.hand(side).controller(number) for side in Side}
-        self.frames.append(OperatorFrame(number, t_ns, t_ns + LATENCY_NS, self.head, hands))
+        if self.space:
+            hands = {s: replace(hand, pose=self._moved(hand.pose)) for s, hand in hands.items()}
+        self.frames.append(
+            OperatorFrame(
+                seq=number,
+                t_device_ns=t_ns,
+                t_recv_ns=t_ns + LATENCY_NS,
+                head=self._moved(self.head),
+                controllers=hands,
+                headset_worn=self.headset_worn,
+                space=self.space,
+            )
+        )
+
+    def _moved(self, pose: TrackedPose) -> TrackedPose:
+        """Return a pose as the recentred play space has it; a runtime's default stays one."""
+        if not self.space or not pose.matrix.any():
+            return pose
+        matrix = self._recentred[:3, :3] @ pose.matrix
+        matrix[:, 3] += self._recentred[:3, 3]
+        return replace(pose, matrix=matrix)
 
 
 class ScriptedDevice(Device):

@@ -1,6 +1,7 @@
 """A stand-in environment and a hand that can be moved by hand."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -78,11 +79,12 @@ class FakeEnv:
 class Hand:
     """Hold one controller's pose and inputs; plain attributes to change."""
 
-    def __init__(self, position: Sequence[float]) -> None:
+    def __init__(self, position: Sequence[float], serial: str = "") -> None:
         self.position = np.array(position, float)
         self.turn = Rotation.from_euler("yx", [0.3, -0.4])
         self.grip = self.trigger = 0.0
         self.buttons = Button.NONE
+        self.serial = serial
         self.stick = (0.0, 0.0)
         self.input_valid = self.connected = self.valid = self.tracked = True
         self.matrix: np.ndarray | None = None
@@ -96,7 +98,7 @@ class Hand:
         if matrix is None:
             self._flip = 1e-12 - self._flip if self.alive else 0.0
             matrix = np.column_stack([self.turn.as_matrix(), self.position + self._flip])
-        tracked = TrackedPose(self.connected, self.valid, self.tracked, matrix)
+        tracked = TrackedPose(self.connected, self.valid, self.tracked, matrix, self.serial)
         if not self.input_valid:
             return Controller(tracked)
         return Controller(tracked, True, self.trigger, self.grip, self.stick, self.buttons)
@@ -115,7 +117,10 @@ class Session:
         self.env = FakeEnv(**env)
         self.policy = TeleopPolicy(self.env, config)
         self.policy.reset()
-        self.hands = {Side.RIGHT: Hand((0.2, 1.1, -0.3)), Side.LEFT: Hand((-0.2, 1.1, -0.3))}
+        self.hands = {
+            Side.RIGHT: Hand((0.2, 1.1, -0.3), "R"),
+            Side.LEFT: Hand((-0.2, 1.1, -0.3), "L"),
+        }
         self.head = Hand((0.0, 1.6, 0.0))
         self.head.turn = Rotation.from_rotvec([0.0, head_yaw, 0.0])
         self.device_period_ns = round(1e9 / device_hz)
@@ -124,6 +129,9 @@ class Session:
         self.device_ns = self.now_ns + 3_000_000
         self.seq = 0
         self.silent = False
+        self.headset_worn, self.space = True, 0
+        self.recentred = np.eye(4)
+        """``T_new_old`` of the play space, as it has been moved so far."""
         self.last: PolicyStep | None = None
         self.events: list[str] = []
         self.move: Callable[[float], None] | None = None
@@ -148,9 +156,27 @@ class Session:
             self.seq,
             t_ns + self.shift_ns,
             t_ns + 1_000_000,
-            self.head.controller().pose,
-            {side: hand.controller() for side, hand in self.hands.items()},
+            self._moved(self.head.controller()).pose,
+            {side: self._moved(hand.controller()) for side, hand in self.hands.items()},
+            self.headset_worn,
+            self.space,
         )
+
+    def _moved(self, controller: Controller) -> Controller:
+        """Return a sample as the recentred play space has it."""
+        matrix = controller.pose.matrix.copy()
+        if not matrix.any() or np.array_equal(self.recentred, np.eye(4)):
+            return controller
+        matrix = self.recentred[:3, :3] @ matrix
+        matrix[:, 3] += self.recentred[:3, 3]
+        return replace(controller, pose=replace(controller.pose, matrix=matrix))
+
+    def recentre(self, yaw: float, shift: Sequence[float]) -> None:
+        """Move the play space under everything: a turn about its vertical, then a shift."""
+        change = np.eye(4)
+        change[:3, :3] = Rotation.from_rotvec([0.0, yaw, 0.0]).as_matrix()
+        change[:3, 3] = shift
+        self.recentred = change @ self.recentred
 
     def tick(self, frames: Sequence[OperatorFrame] | None = None) -> PolicyStep:
         """Do one control step with the samples that are due, or with these."""

@@ -58,6 +58,38 @@ def leap(s, on: bool) -> None:
         s.right.position = s.right.position + np.array([0.0, 0.4, 0.0])
 
 
+def take_off(s, on: bool) -> None:
+    s.headset_worn = not on
+
+
+def recentre(s, on: bool) -> None:
+    if on:
+        s.recentre(0.0, (0.0, 0.0, -0.3))
+
+
+def recentre_told(s, on: bool) -> None:
+    """The runtime's word alone: no pose moves."""
+    s.space += on
+
+
+def other_controller(s, on: bool) -> None:
+    s.right.serial = "another" if on else "R"
+
+
+def half_freeze(s, on: bool) -> None:
+    """The position stands still, the turn goes on, as of a controller out of sight."""
+    if on:
+        here, turn = s.right.position.copy(), s.right.turn
+
+        def move(t: float) -> None:
+            spin = Rotation.from_rotvec([0.0, 0.1 * np.sin(5.0 * t), 0.0]) * turn
+            s.right.matrix = np.column_stack([spin.as_matrix(), here])
+
+        s.move = move
+    else:
+        s.move = s.right.matrix = None
+
+
 def column(scale: float) -> Callable[[np.ndarray], np.ndarray]:
     return lambda m: m * np.array([1.0, scale, 1.0, 1.0])
 
@@ -75,7 +107,15 @@ FAULTS = {
     "freeze": (freeze, Reason.FROZEN),
     "dashboard": (dashboard, Reason.INPUT_INVALID),
     "jump": (leap, Reason.JUMP),
+    "half freeze": (half_freeze, Reason.FROZEN),
+    "headset off": (take_off, Reason.HEADSET_OFF),
+    "recentred": (recentre, Reason.RECENTRED),
+    "recentred, told": (recentre_told, Reason.RECENTRED),
+    "another controller": (other_controller, Reason.OTHER_DEVICE),
 }
+OF_BOTH_HANDS = (silence, take_off, recentre, recentre_told)
+NOT_AT_ONCE = {"silence", "freeze", "half freeze", "another controller"}
+"""Faults that one sample does not show, or that are another fault when they end."""
 every_fault = pytest.mark.parametrize(("fault", "reason"), FAULTS.values(), ids=FAULTS.keys())
 
 
@@ -130,12 +170,12 @@ def test_the_other_hand_is_not_held(session, fault, reason) -> None:
     fault(s, True)
     step = s.run(0.5)
     assert not step.hands[RIGHT].engaged
-    if fault is not silence:  # which takes both
+    if fault not in OF_BOTH_HANDS:
         assert step.hands[Side.LEFT].engaged
         assert reason not in s.policy.counts[Side.LEFT]
 
 
-@pytest.mark.parametrize("name", sorted(FAULTS.keys() - {"silence", "freeze"}))
+@pytest.mark.parametrize("name", sorted(FAULTS.keys() - NOT_AT_ONCE))
 def test_a_single_bad_sample_is_enough(session, name) -> None:
     fault, reason = FAULTS[name]
     s = engaged_and_gripping(session)

@@ -172,6 +172,17 @@ def test_a_repeated_pose_freezes_only_while_engaged() -> None:
     assert stream.send(at(0.011)) is Reason.SETTLING  # a new chain begins
 
 
+def test_a_position_that_stands_still_while_the_turn_goes_on_is_frozen() -> None:
+    stream = Stream().settle()
+    turns = [Rotation.from_rotvec([0.0, 0.01 * k, 0.0]).as_matrix() @ TURN for k in range(60)]
+    assert Reason.FROZEN not in [stream.send(at(0.01, turn), engaged=False) for turn in turns]
+    verdicts = [stream.send(at(0.01, turn)) for turn in reversed(turns)]
+    first = verdicts.index(Reason.FROZEN)
+    assert 0.24 < (first + 1) * PERIOD * 1e-9 < 0.27  # s, as for a pose that is frozen whole
+    assert set(verdicts[first:]) == {Reason.FROZEN}
+    assert stream.send(at(0.011)) is Reason.SETTLING
+
+
 def test_a_frozen_pose_that_leaps_on_is_a_jump() -> None:
     stream = Stream().settle()
     for _ in range(60):

@@ -59,6 +59,11 @@ def close_dashboard(conductor: Conductor) -> None:
     conductor.runtime.open_dashboard(False)
 
 
+def tell_of_recentring(conductor: Conductor) -> None:
+    """The script moves the poses; the runtime says why."""
+    conductor.runtime.send(openvr.VREvent_ChaperoneUniverseHasChanged)
+
+
 def take_roles_away(conductor: Conductor) -> None:
     for index in conductor.indices.values():
         conductor.runtime.assign(index, None)

@@ -22,6 +22,7 @@ class Device(ct.Structure):
         ("connected", ct.c_uint32),
         ("valid", ct.c_uint32),
         ("tracking_result", ct.c_uint32),
+        ("activity", ct.c_int32),
         ("packet", ct.c_uint32),
         ("pressed", ct.c_uint64),
         ("axes", (ct.c_float * 2) * 5),
@@ -80,6 +81,7 @@ _CONSTANTS = (
     "TrackingUniverse",
     "TrackingResult_",
     "VRApplication_",
+    "k_EDeviceActivityLevel_",
     "Prop_SerialNumber_String",
     "Prop_ControllerType_String",
     "k_unTrackedDeviceIndexInvalid",
@@ -93,14 +95,16 @@ def c_header() -> str:
     lines = ["/* Generated from the installed Python package openvr and layout.py. */"]
     lines += ["#include <stdint.h>", ""]
     lines += [f'#define SYSTEM_VERSION "{openvr.IVRSystem_Version}"']
+    lines += [f'#define OVERLAY_VERSION "{openvr.IVROverlay_Version}"']
     lines += [f"#define DEVICES {DEVICES}u", f"#define EVENTS {EVENTS}u", ""]
     lines += [
         f"#define {name} {int(value)}"
         for name, value in vars(openvr).items()
         if name.startswith(_CONSTANTS) and isinstance(value, int)
     ]
-    slots = [name for name, *_ in openvr.IVRSystem_FnTable._fields_]
-    lines += ["", "enum {", *(f"  SLOT_{name}," for name in slots), "  SLOTS", "};", ""]
+    for prefix, table in (("", openvr.IVRSystem_FnTable), ("OVERLAY_", openvr.IVROverlay_FnTable)):
+        slots = [f"  {prefix}SLOT_{name}," for name, *_ in table._fields_]
+        lines += ["", "enum {", *slots, f"  {prefix}SLOTS", "};", ""]
     seen: set[str] = set()
     for structure in (
         openvr.TrackedDevicePose_t,

@@ -19,6 +19,10 @@ from .runtime import StandInRuntime
 
 _HEADSET = 0
 _INDICES = {Side.RIGHT: 1, Side.LEFT: 2}
+_ACTIVITY = {
+    True: openvr.k_EDeviceActivityLevel_UserInteraction,
+    False: openvr.k_EDeviceActivityLevel_Standby,
+}
 _BUTTON_IDS = {
     Button.PRIMARY: openvr.k_EButton_A,
     Button.SECONDARY: openvr.k_EButton_ApplicationMenu,
@@ -90,6 +94,7 @@ class Player:
     def _serve(self, frame: OperatorFrame) -> None:
         with self._runtime.changing():
             self._serve_pose(_HEADSET, frame.head)
+            self._runtime.wear_headset(frame.headset_worn, _ACTIVITY[frame.headset_worn])
             for side, index in self._indices.items():
                 self._serve_pose(index, frame.controllers[side].pose)
                 self._serve_inputs(index, frame.controllers[side])

@@ -85,6 +85,7 @@ class StandInRuntime:
             device.serial, device.controller_type = serial.encode(), kind.encode()
             device.connected = device.valid = 1
             device.tracking_result = openvr.TrackingResult_Running_OK
+            device.activity = openvr.k_EDeviceActivityLevel_UserInteraction
             _fill(device.matrix, pose_matrix())
         self.send(openvr.VREvent_TrackedDeviceActivated, index)
 
@@ -152,6 +153,12 @@ class StandInRuntime:
             device.connected = device.valid = 1
             device.tracking_result = openvr.TrackingResult_Running_OK
         self.send(openvr.VREvent_TrackedDeviceActivated, index)
+
+    def wear_headset(self, near: bool, activity: int) -> None:
+        """Set what tells whether the headset is worn: the sensor's bit and the activity level."""
+        self.set_inputs(0, pressed=[openvr.k_EButton_ProximitySensor] if near else [])
+        with self._device(0) as device:
+            device.activity = activity
 
     def open_dashboard(self, is_open: bool) -> None:
         """Open or close the dashboard: inputs read zero under it, poses go on."""

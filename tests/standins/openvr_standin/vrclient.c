@@ -165,6 +165,11 @@ static uint32_t get_string(uint32_t index, int property, char *text, uint32_t si
 
 static bool is_input_available(void) { return look().input_available != 0; }
 
+static int get_activity_level(uint32_t index) {
+  World world = look();
+  return known(&world, index) ? world.devices[index].activity : k_EDeviceActivityLevel_Unknown;
+}
+
 /* Blocked inputs read as success and all zero, as in SteamVR; poses are not blocked. */
 static bool get_state(uint32_t index, VRControllerState_t *state, uint32_t size) {
   if (size != sizeof *state) return false;
@@ -172,7 +177,9 @@ static bool get_state(uint32_t index, VRControllerState_t *state, uint32_t size)
   memset(state, 0, sizeof *state);
   if (!known(&world, index)) return false;
   const Device *device = &world.devices[index];
-  if (device->device_class != TrackedDeviceClass_Controller || !device->connected) return false;
+  bool headset = device->device_class == TrackedDeviceClass_HMD; /* its sensor is a button */
+  if (!headset && device->device_class != TrackedDeviceClass_Controller) return false;
+  if (!device->connected) return false;
   if (!world.input_available || world.dashboard_open) return true;
   state->unPacketNum = device->packet;
   state->ulButtonPressed = device->pressed;
@@ -199,16 +206,21 @@ static bool poll_event(VREvent_t *event, uint32_t size) {
 
 static void acknowledge_quit(void) { shared->counters.quit_acknowledgements++; }
 
-/* ---- the table of IVRSystem: plain functions, in the order of openvr_capi.h ---- */
+/* ---- the tables of IVRSystem and IVROverlay: plain functions, as openvr_capi.h orders them ---- */
 
 static void not_modelled(void) {
   fprintf(stderr, "stand-in OpenVR runtime: a function that it does not model was called\n");
   abort();
 }
 
-static Function system_table[SLOTS];
+static bool is_dashboard_visible(void) { return look().dashboard_open != 0; }
 
-static void fill_system_table(void) {
+static Function system_table[SLOTS];
+static Function overlay_table[OVERLAY_SLOTS];
+
+static void fill_tables(void) {
+  for (int i = 0; i < OVERLAY_SLOTS; i++) overlay_table[i] = not_modelled;
+  overlay_table[OVERLAY_SLOT_isDashboardVisible] = (Function)is_dashboard_visible;
   for (int i = 0; i < SLOTS; i++) system_table[i] = not_modelled;
   system_table[SLOT_getDeviceToAbsoluteTrackingPose] = (Function)get_poses;
   system_table[SLOT_getTrackedDeviceClass] = (Function)get_class;
@@ -216,6 +228,7 @@ static void fill_system_table(void) {
   system_table[SLOT_getControllerRoleForTrackedDeviceIndex] = (Function)get_role;
   system_table[SLOT_getTrackedDeviceIndexForControllerRole] = (Function)get_index_for_role;
   system_table[SLOT_getStringTrackedDeviceProperty] = (Function)get_string;
+  system_table[SLOT_getTrackedDeviceActivityLevel] = (Function)get_activity_level;
   system_table[SLOT_isInputAvailable] = (Function)is_input_available;
   system_table[SLOT_getControllerState] = (Function)get_state;
   system_table[SLOT_triggerHapticPulse] = (Function)trigger_haptic;
@@ -252,7 +265,8 @@ static void core_cleanup(void *self) {
 
 static int core_is_version_valid(void *self, const char *version) {
   (void)self;
-  bool valid = shared && !look().outdated && strcmp(version, SYSTEM_VERSION) == 0;
+  bool known_name = strcmp(version, SYSTEM_VERSION) == 0 || strcmp(version, OVERLAY_VERSION) == 0;
+  bool valid = shared && !look().outdated && known_name;
   return valid ? VRInitError_None : VRInitError_Init_InterfaceNotFound;
 }
 
@@ -262,7 +276,9 @@ static void *core_get_interface(void *self, const char *version, int *error) {
   int code = VRInitError_Init_InterfaceNotFound;
   if (table) code = core_is_version_valid(self, version + strlen(prefix));
   if (error) *error = code;
-  return code == VRInitError_None ? (void *)system_table : NULL;
+  if (code != VRInitError_None) return NULL;
+  bool system = strcmp(version + strlen(prefix), SYSTEM_VERSION) == 0;
+  return system ? (void *)system_table : (void *)overlay_table;
 }
 
 static bool core_is_headset_present(void *self) {
@@ -293,7 +309,7 @@ static struct {
 /* A later version of this interface may have another table: better not found than guessed. */
 __attribute__((visibility("default"))) void *VRClientCoreFactory(const char *name, int *error) {
   bool known_name = strcmp(name, "IVRClientCore_003") == 0;
-  fill_system_table();
+  fill_tables();
   if (error) *error = known_name ? VRInitError_None : VRInitError_Init_InterfaceNotFound;
   return known_name ? &core : NULL;
 }

@@ -18,6 +18,9 @@ from teleop_agent.errors import DeviceClosedError, DeviceFailedError, TeleopErro
 from teleop_agent.frame import Button, Controller, OperatorFrame, TrackedPose
 
 FAST = OpenVRConfig(poll_hz=500)
+ACTIVE = openvr.k_EDeviceActivityLevel_UserInteraction
+IDLE = openvr.k_EDeviceActivityLevel_Idle
+STANDBY = openvr.k_EDeviceActivityLevel_Standby
 LEFT_POSE = pose_matrix((-0.2, 1.1, -0.4), (0.8, 0.0, 0.6, 0.0))
 RIGHT_POSE = pose_matrix((0.2, 1.0, -0.5), (0.6, 0.8, 0.0, 0.0))
 
@@ -273,6 +276,73 @@ def test_blocked_inputs_are_not_a_release(runtime: StandInRuntime, device: OpenV
         world.input_available = 1
     frame = frame_after(device, lambda frame: frame.controllers[Side.RIGHT].input_valid)
     assert frame.controllers[Side.RIGHT].grip == 1.0
+
+
+@pytest.mark.parametrize(
+    ("sensor", "levels"),
+    [
+        (True, [ACTIVE, ACTIVE, ACTIVE]),  # the sensor alone tells, carried in the hand or not
+        (False, [ACTIVE, STANDBY, ACTIVE]),  # no sensor: a headset at rest is off the head
+    ],
+)
+def test_a_headset_taken_off_and_put_on(
+    runtime: StandInRuntime, sensor: bool, levels: list[int]
+) -> None:
+    runtime.wear_headset(near=sensor, activity=levels[0])
+    with OpenVRDevice(FAST) as device:
+        assert frame_after(device, lambda frame: frame.seq > 5).headset_worn
+        runtime.wear_headset(near=False, activity=levels[1])
+        frame_after(device, lambda frame: not frame.headset_worn)
+        runtime.wear_headset(near=sensor, activity=levels[2])
+        frame_after(device, lambda frame: frame.headset_worn)
+
+
+def test_a_worn_headset_stays_worn_under_the_dashboard(
+    runtime: StandInRuntime, device: OpenVRDevice
+) -> None:
+    runtime.add_controller(1, Side.RIGHT)
+    runtime.wear_headset(near=True, activity=ACTIVE)
+    frame_after(device, lambda frame: frame.controllers[Side.RIGHT].input_valid)
+    runtime.open_dashboard(True)
+    blocked = frame_after(device, lambda frame: not frame.controllers[Side.RIGHT].input_valid)
+    assert frame_after(device, lambda frame: frame.seq > blocked.seq + 5).headset_worn
+
+
+@pytest.mark.parametrize("level", [openvr.k_EDeviceActivityLevel_Unknown, IDLE, STANDBY])
+def test_a_headset_that_never_tells_counts_as_worn(runtime: StandInRuntime, level: int) -> None:
+    runtime.wear_headset(near=False, activity=level)
+    with OpenVRDevice(FAST) as device:
+        frames = frames_until(device, lambda frame: frame.seq > 5)
+    assert all(frame.headset_worn for frame in frames)
+
+
+def test_a_dashboard_that_was_open_from_the_start_blocks_inputs(runtime: StandInRuntime) -> None:
+    runtime.add_controller(1, Side.RIGHT)
+    runtime.open_dashboard(True)  # its event came before the program did
+    with OpenVRDevice(FAST) as device:
+        frame = frame_after(device, lambda frame: frame.controllers[Side.RIGHT].pose.connected)
+        assert not frame.controllers[Side.RIGHT].input_valid
+        runtime.open_dashboard(False)
+        frame_after(device, lambda frame: frame.controllers[Side.RIGHT].input_valid)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        openvr.VREvent_ChaperoneUniverseHasChanged,
+        openvr.VREvent_SeatedZeroPoseReset,
+        openvr.VREvent_StandingZeroPoseReset,
+    ],
+)
+def test_moves_of_the_play_space_are_counted(
+    runtime: StandInRuntime, device: OpenVRDevice, event: int
+) -> None:
+    before = frame_after(device, lambda frame: frame.seq > 2)
+    runtime.send(event)
+    frame = frame_after(device, lambda frame: frame.space != before.space)
+    assert (before.space, frame.space) == (0, 1)
+    runtime.send(openvr.VREvent_ChaperoneDataHasChanged)  # bounds, which move nothing
+    assert frame_after(device, lambda later: later.seq > frame.seq + 5).space == 1
 
 
 def test_a_failed_state_call_gives_no_inputs(

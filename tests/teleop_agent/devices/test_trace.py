@@ -44,6 +44,8 @@ frames = st.builds(
     t_recv_ns=st.integers(-(2**63), 2**63),
     head=poses,
     controllers=st.fixed_dictionaries(dict.fromkeys(Side, controllers)),
+    headset_worn=st.booleans(),
+    space=st.integers(0, 2**31 - 1),
 )
 
 
@@ -82,7 +84,8 @@ def values(frame: OperatorFrame) -> tuple[object, ...]:
         )
         for hand in (frame.controllers[side] for side in Side)
     ]
-    return (frame.seq, frame.t_device_ns, frame.t_recv_ns, pose_values(frame.head), hands)
+    times = (frame.seq, frame.t_device_ns, frame.t_recv_ns)
+    return (*times, pose_values(frame.head), hands, frame.headset_worn, frame.space)
 
 
 @given(frames)
@@ -91,6 +94,12 @@ def test_a_line_brings_back_every_bit(frame: OperatorFrame) -> None:
     assert "\n" not in line
     json.loads(line, parse_constant=pytest.fail)  # strict JSON: no NaN or Infinity as words
     assert values(decode_frame(line)) == values(frame)
+
+
+def test_an_older_line_says_nothing_of_headset_and_space() -> None:
+    fields = json.loads(encode_frame(simple_frame(0, 5)))
+    del fields["headset_worn"], fields["space"]
+    assert values(decode_frame(json.dumps(fields))) == values(simple_frame(0, 5))
 
 
 def test_a_file_brings_back_its_frames(tmp_path: Path) -> None:

@@ -1,0 +1,48 @@
+"""What OpenVR says of the headset itself: whether it is worn, whether its dashboard is open."""
+
+from typing import Any
+
+
+class HeadsetWorn:
+    """Tell whether the headset is on a head, as far as the runtime knows.
+
+    The proximity sensor is the first witness, the runtime's level of activity the second. A
+    witness counts once it has said yes: a driver without the sensor never sets its bit, and one
+    that reports no activity is always idle.
+    """
+
+    def __init__(self, openvr: Any) -> None:
+        self._headset = int(openvr.k_unTrackedDeviceIndex_Hmd)
+        self._bit = 1 << int(openvr.k_EButton_ProximitySensor)
+        self._active_levels = {
+            int(openvr.k_EDeviceActivityLevel_UserInteraction),
+            int(openvr.k_EDeviceActivityLevel_UserInteraction_Timeout),  # idle for 0.5 s: resting
+        }
+        self._has_sensor = self._has_level = False
+        self._near = True
+
+    def ask(self, system: Any, inputs_available: bool) -> bool:
+        """Return whether it is worn; True if nothing can tell.
+
+        Without ``inputs_available`` bits read zero: the sensor has then said nothing new.
+        """
+        succeeded, state = system.getControllerState(self._headset)
+        if inputs_available and succeeded:
+            self._near = bool(int(state.ulButtonPressed) & self._bit)
+            self._has_sensor = self._has_sensor or self._near
+        if self._has_sensor:
+            return self._near
+        active = system.getTrackedDeviceActivityLevel(self._headset) in self._active_levels
+        self._has_level = self._has_level or active
+        return active or not self._has_level
+
+
+def dashboard_visible(openvr: Any) -> bool:
+    """Return whether the dashboard is open: events tell of changes only, not of how it began.
+
+    False for a runtime without this version of IVROverlay, for which the package would shut OpenVR
+    down; then only events tell.
+    """
+    if not openvr.isInterfaceVersionValid(openvr.IVROverlay_Version):
+        return False
+    return bool(openvr.VROverlay().isDashboardVisible())
