@@ -56,7 +56,12 @@ class StepLimiter:
         self._base = workspace.T_world_base.translation
 
     def limit(self, position: Array, wanted: Step, last: Step) -> tuple[Step, Clamp]:
-        """Return the allowed step from ``position`` (3,) in world, and what acted."""
+        """Return the allowed step from ``position`` (3,) in world, and what acted.
+
+        ``last`` is the target's last change. It may have been faster than allowed, when the
+        environment drew its target back; what follows may not.
+        """
+        last = Step(shortened(last.move, self._max_move), shortened(last.turn, self._max_turn))
         move = shortened(wanted.move, self._max_move)
         turn = shortened(wanted.turn, self._max_turn)
         fast = move is not wanted.move or turn is not wanted.turn

@@ -57,6 +57,15 @@ def test_braking_ends_at_rest_without_turning_back(hz) -> None:
 
 
 @rates
+def test_a_target_that_was_drawn_back_fast_is_asked_no_faster_than_allowed(hz) -> None:
+    """The environment draws its target back to an arm that is blocked, at any speed."""
+    drawn = Step(np.array([3.0, 0.0, 0.0]) / hz, np.array([0.0, 9.0, 0.0]) / hz)
+    step, _ = limiter(hz).limit(centre(), drawn, drawn)
+    assert np.linalg.norm(step.move) * hz <= 1.0 + 1e-12
+    assert np.linalg.norm(step.turn) * hz <= 2.5 + 1e-12
+
+
+@rates
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
 def test_a_wall_is_reached_exactly_and_gently(hz, axis, sign) -> None:
