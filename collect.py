@@ -212,6 +212,11 @@ def collect(options: Options, device: Device, env: PicoPandaEnv, stop: Stop) -> 
         collector.session = session
         if isinstance(clock, RealClock):
             collector.say(str(stack.enter_context(raised_priority())))
+        if left := episodes.left_by_crashes(run.folder.parent):
+            collector.say(
+                f"crashes have left {len(left)} episodes: to have them, "
+                f'python -m episodes repair "{run.folder.parent}"'
+            )
         collector.say(f"recording into {run.folder}; squeeze the grip to begin, Ctrl-C to end")
         try:
             code = run_episodes(session, collector, options)

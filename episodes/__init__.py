@@ -22,6 +22,7 @@ from .records import (
     RawFrame,
     StepRecord,
 )
+from .repair import left_by_crashes
 from .run import Run, RunSpec
 from .writer import Save
 
@@ -47,5 +48,6 @@ __all__ = [
     "Save",
     "StepRecord",
     "WriteError",
+    "left_by_crashes",
     "state_components",
 ]

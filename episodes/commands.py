@@ -13,8 +13,10 @@ from rich.table import Table
 from .docs import markdown
 from .errors import EpisodesError, ReplayError
 from .reader import Episode, open_run
+from .repair import repair
 from .replay import Mode, ReplayReport, replay
 from .report import default_out, report
+from .schema import JOURNAL_SUFFIX
 from .verify_run import leftovers, verify
 
 OK = 0
@@ -62,7 +64,7 @@ class Info:
             highlight=False,
         )
         for path in left:
-            console.print(f"left by an interrupted save, no episode: {path}", highlight=False)
+            _say(console, _leftover(path))
         return OK
 
 
@@ -86,9 +88,34 @@ class Verify:
             for fault in faults:
                 console.print(f"fault: {fault}", highlight=False, markup=False, soft_wrap=True)
             for path in left:
-                console.print(f"left by an interrupted save: {path}", markup=False, soft_wrap=True)
+                _say(console, _leftover(path))
             console.print("no faults" if not faults else f"{len(faults)} faults")
         return FAULT if faults else OK
+
+
+@dataclass(frozen=True)
+class Repair:
+    """Make episodes of what a crash has left of running ones; exit code 1 when some is left.
+
+    They are kept as interrupted failures. Doing it again does no harm.
+    """
+
+    path: tyro.conf.Positional[Path]
+    """A run's folder, or one above several, such as datasets."""
+    json: bool = False
+    """Print JSON instead of lines."""
+
+    def run(self, console: Console) -> int:
+        """Print one line a journal."""
+        done = repair(self.path)
+        if self.json:
+            _print_json(console, {"journals": [asdict(one) for one in done]})
+        for one in () if self.json else done:
+            made = f"{one.rows} rows in {', '.join(one.episodes)}" if one.episodes else one.note
+            _say(console, f"{one.journal}: {made}")
+        if not self.json and not done:
+            _say(console, f"no crash has left anything in {self.path}")
+        return FAULT if any(one.kept for one in done) else OK
 
 
 @dataclass(frozen=True)
@@ -168,6 +195,7 @@ class Schema:
 Command = Union[  # noqa: UP007  tyro wants the names of its subcommands inside
     Annotated[Info, tyro.conf.subcommand("info")],
     Annotated[Verify, tyro.conf.subcommand("verify")],
+    Annotated[Repair, tyro.conf.subcommand("repair")],
     Annotated[Replay, tyro.conf.subcommand("replay")],
     Annotated[Report, tyro.conf.subcommand("report")],
     Annotated[Schema, tyro.conf.subcommand("schema")],
@@ -231,6 +259,12 @@ def _replay_line(done: ReplayReport) -> str:
     if done.success_replayed is not None:
         words.append(f"success {done.success_stored} then, {done.success_replayed} now")
     return "; ".join([*words, *done.notes])
+
+
+def _leftover(path: str) -> str:
+    if path.endswith(JOURNAL_SUFFIX):
+        return f"of a running episode, or left by a crash (python -m episodes repair): {path}"
+    return f"left by an interrupted save, no episode: {path}"
 
 
 def _say(console: Console, text: str) -> None:

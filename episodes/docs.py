@@ -14,12 +14,15 @@ datasets/<task>/<run>/
   run.json                       what all episodes here have in common
   dataset.hdf5                   links to all episodes, and masks; rebuilt at any time
   episodes/demo_000012.hdf5      one kept episode, written once
+  episodes/<number>.journal      a running episode, or what a crash left of it
   models/<sha256>.mjb            the compiled model, once
 ```
 
 An episode's file holds `/data/demo_000012` and nothing else under `/data`; `dataset.hdf5` links to
 them by relative paths, so a run's folder can be moved. Both load in robomimic as they are. A file
-ending in `.hdf5.partial` was left by an interrupted save and is no episode.
+ending in `.hdf5.partial` was left by an interrupted save and is no episode. A `.journal` grows
+while an episode runs and goes once it is saved; after a crash `python -m episodes repair datasets`
+makes an episode of it, an interrupted failure, that lacks the last second at most.
 
 Distances are in m, angles in rad, times in ns of one monotonic clock unless the table says
 otherwise. *world* is MuJoCo's frame (x forward, y left, z up), *tracking* the headset runtime's

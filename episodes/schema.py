@@ -23,6 +23,8 @@ DELETED_DIR = "deleted"
 RUN_JSON = "run.json"
 SUFFIX = ".hdf5"
 PARTIAL_SUFFIX = ".hdf5.partial"
+JOURNAL_SUFFIX = ".journal"
+"""Of a running episode, or of what a crash left of one."""
 
 ACTIONS = "actions"
 STATES = "states"
@@ -32,6 +34,7 @@ STATE_FINAL = "sim/state_final"
 SUCCESS = "success"
 OBS = "obs"
 OBS_FINAL = "obs_final"
+T_OBS = "timing/t_obs_ns"
 T_SIM = "timing/t_sim"
 EDIT_FIELD = "sim/edit_field"
 EDIT_INDEX = "sim/edit_index"
@@ -89,7 +92,7 @@ _STEP = (
           "quaternion of the last valid sample; NaN before the first.",
           lambda r: (*r.head_position, *r.head_quat), quat=3, names=POSE, finite=False,
           attrs={"frame": "tracking"}),
-    Field("timing/t_obs_ns", Scope.ROW, ("T",), "i8", "ns", "Start of the control step: obs and "
+    Field(T_OBS, Scope.ROW, ("T",), "i8", "ns", "Start of the control step: obs and "
           "states stand.", lambda r: r.t_obs_ns, order=Order.STRICT),
     Field("timing/t_filter_ns", Scope.ROW, ("T",), "i8", "ns",
           "Instant at which the filter was evaluated.", lambda r: r.t_filter_ns, order=Order.WEAK),

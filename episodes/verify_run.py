@@ -9,6 +9,7 @@ from . import schema
 from .compiled import read_model
 from .errors import EpisodesError, FileFormatError
 from .hdf5 import array_at, attrs_of, group_at
+from .journal import journals
 from .master import episode_files, partial_files
 from .reader import Episode, open_run
 from .verify import Fault, verify_episode
@@ -36,8 +37,8 @@ def verify(path: Path | str) -> list[Fault]:
 
 
 def leftovers(folder: Path) -> list[Path]:
-    """Return the partial files of interrupted saves; they are no fault of the finished ones."""
-    return partial_files(folder) if folder.is_dir() else []
+    """Return what crashes left: partial files and journals, no fault of the finished episodes."""
+    return [*partial_files(folder), *journals(folder)] if folder.is_dir() else []
 
 
 def _models(episodes: list[Episode]) -> Iterator[Fault]:

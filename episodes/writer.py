@@ -12,6 +12,7 @@ from .compiled import CompiledModel
 from .disk import replace_durably
 from .draft import Draft
 from .errors import WriteError
+from .journal import Journal
 from .master import Master
 from .quality import Quality
 from .run import Run
@@ -75,10 +76,10 @@ class Job(ABC):
 class Save(Job):
     """Follow one episode on its way to the disk; the episode stays in memory until it is there."""
 
-    def __init__(self, draft: Draft, model: CompiledModel) -> None:
+    def __init__(self, draft: Draft, model: CompiledModel, journal: Journal) -> None:
         super().__init__()
         self.draft: Draft | None = draft
-        self._model = model
+        self._model, self.journal = model, journal
         self.quality: Quality | None = None
         """How well it was done, once the file is in place."""
         self.branches: list[Save] = []
@@ -93,6 +94,7 @@ class Save(Job):
             self.path = save_episode(run, self.draft)
             self.quality = self.draft.quality
             self.draft = None
+            self.journal.settle()
 
     def _explain(self, error: Exception, run: Run) -> str:
         if self.draft is None:
@@ -102,8 +104,9 @@ class Save(Job):
             )
         return (
             f"an episode of {len(self.draft.rows)} rows was not saved in "
-            f"{run.episodes_folder}: {error}; it is kept in memory: free space or mend the "
-            "folder, then retry()"
+            f"{run.episodes_folder}: {error}; it is kept in memory, and in {self.journal.path} "
+            "as far as there was room: free space or mend the folder, then retry(), or "
+            "`python -m episodes repair` once this program has ended"
         )
 
 
