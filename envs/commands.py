@@ -183,7 +183,8 @@ def _show(console: Console, report: Report) -> None:
     counts = [sum(found.severity is s for found in report.findings) for s in reversed(Severity)]
     words = zip(counts, ("errors", "warnings", "notes"), strict=True)
     count = ", ".join(f"{n} {word}" for n, word in words)
-    console.print(f"{report.subject}: {count}", style="bold", highlight=False, markup=False)
+    heading = f"{report.subject}: {count}"
+    console.print(heading, style="bold", highlight=False, markup=False, soft_wrap=True)
     styles = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: None}
     for found in report.findings:
         limit = "" if found.limit is None else f" (limit {found.limit:.4g} {found.unit})"
@@ -253,7 +254,7 @@ class Sheet:
     def run(self, console: Console) -> int:
         """Play and draw all tasks, about half a minute without a GPU."""
         draw_sheet(self.out)
-        console.print(f"{len(TASKS)} tasks in {self.out}", highlight=False)
+        console.print(f"{len(TASKS)} tasks in {self.out}", highlight=False, soft_wrap=True)
         return 0
 
 

@@ -499,11 +499,12 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
 def test_the_exit_code_is_that_of_a_linter(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, strict: bool, code: int
 ) -> None:
-    path = tmp_path / "model.xml"
+    path = tmp_path / ("long" * 25) / "model.xml"  # wider than a terminal, and yet in one piece
+    path.parent.mkdir()
     path.write_text(text, encoding="utf-8")
     assert main(["check", str(path), *["--strict"] * strict]) == code
     said = capsys.readouterr().out
-    assert "model.xml: " in said
+    assert f"{path}: " in said
     assert "left out" in said
 
 

@@ -1,6 +1,7 @@
 """The command line: exit codes, JSON, and clear words for what is wrong."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from episodes.commands import main
 from episodes.environment import ReplayEnv
 from episodes.reader import open_episode
 from episodes.report import met_at_engagement, pictures_of, report
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +32,15 @@ def test_info_counts(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert [row["seed"] for row in said["list"]] == [0, 1]
     assert main(["info", str(run)]) == 0
     assert "demo_000001" in capsys.readouterr().out
+
+
+def test_the_package_runs_as_a_program(run: Path, tmp_path: Path) -> None:
+    """Its exit code is the command's."""
+    for path, code in ((run, 0), (tmp_path, 3)):
+        command = [sys.executable, "-m", "episodes", "verify", str(path)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+        assert done.returncode == code, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
 
 
 def test_verify_says_no_faults(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,14 +27,19 @@ class Conductor(Player):
     """Play a script; at its marks the runtime does more than frames say."""
 
     def __init__(
-        self, runtime: StandInRuntime, script: Script, cues: Mapping[str, Cue] | None = None
+        self,
+        runtime: StandInRuntime,
+        script: Script,
+        cues: Mapping[str, Cue] | None = None,
+        waits: Mapping[str, Callable[[], bool]] | None = None,
     ) -> None:
-        """``cues`` by the script's marks."""
+        """``cues`` and ``waits`` by the script's marks."""
         self.marks = script.marks
         self.indices = {Side.RIGHT: 1, Side.LEFT: 2}
         """Of the devices that have the hands' roles."""
         self._cues = {script.marks[name]: cue for name, cue in (cues or {}).items()}
-        super().__init__(runtime, script.frames, self.indices)
+        numbered = {script.marks[name]: wanted for name, wanted in (waits or {}).items()}
+        super().__init__(runtime, script.frames, self.indices, numbered)
 
     @property
     def runtime(self) -> StandInRuntime:

@@ -1,7 +1,7 @@
 """Serving a recorded stream through the stand-in runtime, in real time."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -44,7 +44,10 @@ class Player:
         runtime: StandInRuntime,
         frames: Sequence[OperatorFrame],
         indices: Mapping[Side, int] = _INDICES,
+        waits: Mapping[int, Callable[[], bool]] | None = None,
     ) -> None:
+        """``waits``: the frames, by number, before which the hands stand still until it is so."""
+        self._waits = waits or {}
         self._runtime = runtime
         self._frames = frames
         self._indices = indices
@@ -86,6 +89,10 @@ class Player:
     def _play(self) -> None:
         shift_ns = self._clock.now_ns() - self._frames[0].t_recv_ns
         for frame in self._frames[1:]:
+            if frame.seq in self._waits:
+                while not (self._waits[frame.seq]() or self._stop.wait(0.01)):
+                    pass
+                shift_ns = self._clock.now_ns() - frame.t_recv_ns
             self._clock.sleep_until(frame.t_recv_ns + shift_ns)
             if self._stop.is_set():
                 return
