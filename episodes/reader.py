@@ -1,7 +1,8 @@
 """Read episodes back: one file, a run's folder or its master, always in numeric order."""
 
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,10 @@ from .storage import content_hash
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Episode:
-    """Look at one stored episode; arrays are read when asked for, nothing stays open."""
+    """Look at one stored episode; arrays are read when asked for, nothing stays open.
+
+    Where much is read, ``with episode.held():`` saves opening the file anew each time.
+    """
 
     path: Path
     """The file that holds the rows (not the master that may have led to it)."""
@@ -120,6 +124,12 @@ class Episode:
         if folder.name == schema.EPISODES_DIR:
             folder = folder.parent
         return folder / schema.MODELS_DIR / f"{self.model_sha256}.mjb"
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep the file open meanwhile."""
+        with _open(self.path):
+            yield
 
     def array(self, path: str) -> npt.NDArray[Any]:
         """Return a whole dataset by its path under the demo group, such as ``sim/ctrl``."""

@@ -12,6 +12,7 @@ from .columns import Place, places
 from .errors import EpisodesError
 from .fields import Order
 from .reader import Episode
+from .storage import content_hash
 
 NORM_TOLERANCE = 1e-5
 """Of a quaternion's length; observations are float32."""
@@ -33,18 +34,24 @@ class Fault:
 
 def verify_episode(episode: Episode) -> list[Fault]:
     """Return all faults of an episode's file, empty when it is as the schema says."""
+    with episode.held():
+        return _verify(episode)
+
+
+def _verify(episode: Episode) -> list[Fault]:
     faults = list(_attributes(episode))
     if faults:
         return faults  # what the rows should look like is not known
     lengths = {"T": episode.n_rows, "S": int(episode.attrs["n_substeps"])}
     stored: dict[str, npt.NDArray[Any]] = {}
+    hashes: dict[str, Any] = {}
     for field in schema.FIELDS:
         for place in places(field, episode.sides):
-            faults.extend(_dataset(episode, place, lengths, stored))
+            faults.extend(_dataset(episode, place, lengths, stored, hashes))
     if faults:
         return faults  # relations between datasets of wrong shapes mean nothing
     faults = [*_relations(episode, stored), *_observations(episode)]
-    return faults or [*_hashes(episode)]
+    return faults or [*_hashes(episode, stored, hashes)]
 
 
 def _attributes(episode: Episode) -> Iterator[Fault]:
@@ -70,15 +77,20 @@ def _attributes(episode: Episode) -> Iterator[Fault]:
 
 
 def _dataset(
-    episode: Episode, place: Place, lengths: dict[str, int], stored: dict[str, npt.NDArray[Any]]
+    episode: Episode,
+    place: Place,
+    lengths: dict[str, int],
+    stored: dict[str, npt.NDArray[Any]],
+    hashes: dict[str, Any],
 ) -> Iterator[Fault]:
+    """Check a dataset; its content and the hash that it should have are kept by path."""
     where, field = f"{episode}/{place.path}", place.field
     try:
         array, attrs = episode.array(place.path), episode.dataset_attrs(place.path)
     except EpisodesError as error:
         yield Fault(where, str(error))
         return
-    stored[place.path] = array
+    stored[place.path], hashes[place.path] = array, attrs.get(schema.SHA256)
     if array.dtype != np.dtype(field.dtype):
         yield Fault(where, f"is {array.dtype}, must be {np.dtype(field.dtype)}")
         return
@@ -169,9 +181,12 @@ def _relations(episode: Episode, stored: dict[str, npt.NDArray[Any]]) -> Iterato
         yield Fault(f"{episode}/{schema.T_SIM}", f"row {row} is not the time of its state")
 
 
-def _hashes(episode: Episode) -> Iterator[Fault]:
+def _hashes(
+    episode: Episode, stored: dict[str, npt.NDArray[Any]], hashes: dict[str, Any]
+) -> Iterator[Fault]:
     for path in episode.paths():
-        if not episode.intact(path):
+        read = path in stored
+        if not (content_hash(stored[path]) == hashes[path] if read else episode.intact(path)):
             what = "is not what was written: its bytes do not have the hash in attribute sha256"
             yield Fault(f"{episode}/{path}", what)
 
