@@ -147,7 +147,7 @@ def test_every_torn_end_gives_what_came_before_it(tmp_path: Path) -> None:
         ("info", pickle.loads),
         ("info", print),
     ],
-    ids=str,
+    ids=lambda entry: entry[1].__name__,
 )
 def test_a_journal_from_elsewhere_can_do_nothing(tmp_path: Path, entry: tuple[Any, ...]) -> None:
     path = tmp_path / "evil.journal"
