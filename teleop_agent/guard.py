@@ -70,7 +70,11 @@ def pose_fault(pose: TrackedPose, rigid_tolerance: float) -> Reason | None:
         return Reason.INVALID
     if not pose.tracked:
         return Reason.UNTRACKED
-    matrix = pose.matrix
+    return matrix_fault(pose.matrix, rigid_tolerance)
+
+
+def matrix_fault(matrix: Array, rigid_tolerance: float) -> Reason | None:
+    """Return what keeps a matrix (3, 4) from being a measured pose, or None."""
     if not np.isfinite(matrix).all():
         return Reason.NON_FINITE
     if not matrix.any():

@@ -1,5 +1,6 @@
 """Notice that the frame of tracking itself was moved: by a recentring, or a new room setup."""
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ from kinematics.frames import Array
 
 from .errors import TeleopError
 from .frame import OperatorFrame, TrackedPose
-from .guard import pose_fault
+from .guard import matrix_fault
 from .turns import nearest_rotation, norm, turn_log
 
 NS = 1e-9
@@ -44,12 +45,6 @@ class PlaySpaceConfig:
             )
 
 
-class _Place(NamedTuple):
-    t_ns: int
-    position: Array
-    turn: Array
-
-
 class _Leap(NamedTuple):
     """Hold a device's step from ``start``: ``p_now = turn p_before + shift``, in tracking."""
 
@@ -60,30 +55,38 @@ class _Leap(NamedTuple):
 
 
 class _Watch:
-    """Remember one device's place and its last leap."""
+    """Remember one device's pose and its last leap."""
 
     def __init__(self, config: PlaySpaceConfig, tolerance: float) -> None:
         self._config, self._tolerance = config, tolerance
-        self._matrix = np.zeros((3, 4))
-        self._last: _Place | None = None
+        self._t_ns = 0
+        self._matrix: Array | None = None
         self.leap: _Leap | None = None
 
     def take(self, pose: TrackedPose, t_ns: int) -> None:
-        if pose_fault(pose, self._tolerance) is not None:
+        if not (pose.connected and pose.valid and pose.tracked):
             return
-        if np.array_equal(pose.matrix, self._matrix):
-            return  # read again between two measurements
-        self._matrix, last, config = pose.matrix, self._last, self._config
-        place = _Place(t_ns, pose.matrix[:, 3], nearest_rotation(pose.matrix[:, :3]))
-        self._last = place
-        if last is None:
-            return
-        turn = place.turn @ last.turn.T
-        gap_s = NS * min(max(t_ns - last.t_ns, config.min_gap_ns), config.max_gap_ns)
-        far = norm(place.position - last.position) > config.max_speed * gap_s
-        if far or norm(turn_log(turn)) > config.max_turn_rate * gap_s:
-            shift = place.position - turn @ last.position
-            self.leap = _Leap(t_ns, turn, shift, last.position)
+        now, before = pose.matrix, self._matrix
+        if before is not None:
+            if np.array_equal(now, before):
+                return  # read again between two measurements
+            if self._is_motion(now, before, t_ns - self._t_ns):
+                self._matrix, self._t_ns = now, t_ns
+                return
+        if matrix_fault(now, self._tolerance) is None:
+            self._matrix, self._t_ns = now, t_ns
+            if before is not None and matrix_fault(before, self._tolerance) is None:
+                start = before[:, 3]
+                turn = nearest_rotation(now[:, :3]) @ nearest_rotation(before[:, :3]).T
+                self.leap = _Leap(t_ns, turn, now[:, 3] - turn @ start, start)
+
+    def _is_motion(self, now: Array, before: Array, gap_ns: int) -> bool:
+        """Return whether a body may have made this step; never, if a number is not finite."""
+        config = self._config
+        gap_s = NS * min(max(gap_ns, config.min_gap_ns), config.max_gap_ns)
+        cosine = (float(np.vdot(now[:, :3], before[:, :3])) - 1.0) / 2.0
+        near = norm(now[:, 3] - before[:, 3]) <= config.max_speed * gap_s
+        return near and cosine >= math.cos(config.max_turn_rate * gap_s)
 
 
 class PlaySpace:
