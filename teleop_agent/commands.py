@@ -1,22 +1,28 @@
 """The commands of ``python -m teleop_agent``; each returns its exit code."""
 
 import contextlib
+import itertools
+import json
 import logging
 import math
 import signal
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 from rich.console import Console
+from rich.text import Text
 
 from .clock import Clock, RealClock, VirtualClock
+from .computer import check_computer
 from .devices import DEVICES, make_device
+from .devices.openvr_doctor import check_steamvr
 from .devices.trace_file import record_trace
 from .errors import RuntimeUnavailableError, TeleopError, UnknownDeviceError
+from .findings import Finding, Level
 
 OK, ERROR, USAGE, NO_RUNTIME = 0, 1, 2, 3
 
@@ -68,6 +74,48 @@ class ListDevices:
         return OK
 
 
+@dataclass(frozen=True)
+class Doctor:
+    """Look at the computer, SteamVR, headset and controllers, and say what to mend.
+
+    Hold both controllers and move them meanwhile. Exit code 1 when something keeps teleoperation
+    from working.
+    """
+
+    seconds: float = 3.0
+    """How long to watch headset and controllers."""
+    folder: Path = Path("datasets")
+    """Where episodes are going to be."""
+    headset: bool = True
+    """Look at SteamVR, headset and controllers."""
+    json: bool = False
+    """Print JSON instead of lines."""
+
+    def run(self, console: Console) -> int:
+        """Print a line a finding, as soon as it is known."""
+        if not 0.0 < self.seconds <= 600.0:
+            raise UsageError(f"--seconds must be within (0, 600], got {self.seconds}")
+        found: list[Finding] = []
+        checks = [check_computer(self.folder)]
+        if self.headset:
+            checks.append(check_steamvr(self.seconds))
+        for finding in itertools.chain(*checks):
+            found.append(finding)
+            if not self.json:
+                _say_finding(console, finding)
+        if self.json:
+            _say(console, json.dumps([asdict(finding) for finding in found], indent=2))
+        return ERROR if any(finding.level is Level.FAULT for finding in found) else OK
+
+
+def _say_finding(console: Console, finding: Finding) -> None:
+    colour = {Level.OK: "green", Level.WARNING: "yellow", Level.FAULT: "red"}[finding.level]
+    line = Text.assemble((f"{finding.level:8}", colour), f"{finding.what}: {finding.found}")
+    console.print(line, soft_wrap=True)
+    if finding.fix:
+        console.print(Text(f"{'':8}-> {finding.fix}"), soft_wrap=True)
+
+
 @contextlib.contextmanager
 def _signals() -> Iterator[threading.Event]:
     """Yield an event that Ctrl-C and SIGTERM set: they end a command, they do not break it off."""
@@ -88,7 +136,8 @@ class UsageError(TeleopError):
 
 
 Command = (
-    Annotated[RecordTrace, tyro.conf.subcommand("record-trace")]
+    Annotated[Doctor, tyro.conf.subcommand("doctor")]
+    | Annotated[RecordTrace, tyro.conf.subcommand("record-trace")]
     | Annotated[ListDevices, tyro.conf.subcommand("devices")]
 )
 
@@ -96,7 +145,7 @@ Command = (
 def main(args: list[str] | None = None) -> int:
     """Run one command and return its exit code."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
-    command: RecordTrace | ListDevices = tyro.cli(
+    command: Doctor | RecordTrace | ListDevices = tyro.cli(
         Command,  # pyright: ignore[reportArgumentType]
         args=args,
         prog="python -m teleop_agent",

@@ -30,6 +30,8 @@ class Device(ct.Structure):
         ("velocity", ct.c_float * 3),  # in the standing frame, m/s
         ("serial", ct.c_char * 64),
         ("controller_type", ct.c_char * 64),
+        ("model", ct.c_char * 64),
+        ("battery", ct.c_float),  # 0 .. 1; 0 when it does not tell
     )
 
 
@@ -84,6 +86,8 @@ _CONSTANTS = (
     "k_EDeviceActivityLevel_",
     "Prop_SerialNumber_String",
     "Prop_ControllerType_String",
+    "Prop_ModelNumber_String",
+    "Prop_DeviceBatteryPercentage_Float",
     "k_unTrackedDeviceIndexInvalid",
 )
 

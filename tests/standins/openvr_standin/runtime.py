@@ -104,6 +104,11 @@ class StandInRuntime:
             self.assign(index, side)
             self.move(index, pose_matrix() if matrix is None else matrix)
 
+    def describe(self, index: int, model: str, battery: float = 0.0) -> None:
+        """Set what the device says of itself; ``battery`` 0 .. 1, or 0 when it does not tell."""
+        with self._device(index) as device:
+            device.model, device.battery = model.encode(), battery
+
     def assign(self, index: int, side: Side | None) -> None:
         """Give the device a hand's role, or none."""
         with self._device(index) as device:

@@ -153,6 +153,7 @@ static uint32_t get_string(uint32_t index, int property, char *text, uint32_t si
   if (!known(&world, index)) return 0;
   if (property == Prop_SerialNumber_String) value = world.devices[index].serial;
   if (property == Prop_ControllerType_String) value = world.devices[index].controller_type;
+  if (property == Prop_ModelNumber_String) value = world.devices[index].model;
   *error = TrackedProp_UnknownProperty;
   if (!value || !*value) return 0;
   uint32_t needed = (uint32_t)strlen(value) + 1;
@@ -160,6 +161,19 @@ static uint32_t get_string(uint32_t index, int property, char *text, uint32_t si
   if (size >= needed) memcpy(text, value, needed);
   return needed;
 }
+
+static float get_float(uint32_t index, int property, int *error) {
+  World world = look();
+  *error = TrackedProp_InvalidDevice;
+  if (!known(&world, index)) return 0.0f;
+  *error = TrackedProp_UnknownProperty;
+  if (property != Prop_DeviceBatteryPercentage_Float) return 0.0f;
+  if (world.devices[index].battery <= 0.0f) return 0.0f;
+  *error = TrackedProp_Success;
+  return world.devices[index].battery;
+}
+
+static const char *get_runtime_version(void) { return "2.16.7"; }
 
 /* ---- inputs and events ---- */
 
@@ -228,6 +242,8 @@ static void fill_tables(void) {
   system_table[SLOT_getControllerRoleForTrackedDeviceIndex] = (Function)get_role;
   system_table[SLOT_getTrackedDeviceIndexForControllerRole] = (Function)get_index_for_role;
   system_table[SLOT_getStringTrackedDeviceProperty] = (Function)get_string;
+  system_table[SLOT_getFloatTrackedDeviceProperty] = (Function)get_float;
+  system_table[SLOT_getRuntimeVersion] = (Function)get_runtime_version;
   system_table[SLOT_getTrackedDeviceActivityLevel] = (Function)get_activity_level;
   system_table[SLOT_isInputAvailable] = (Function)is_input_available;
   system_table[SLOT_getControllerState] = (Function)get_state;
