@@ -29,7 +29,7 @@ from envs.tasks import TASKS
 from envs.viewer import ViewerProcess
 from session.collector import Collector
 from session.loop import Session, SessionConfig, Verdict
-from session.priority import raised_priority
+from session.priority import Priority, raised_priority
 from session.records import episode_info
 from teleop_agent.clock import Clock, RealClock, VirtualClock
 from teleop_agent.clutch import ClutchConfig
@@ -205,13 +205,17 @@ def collect(options: Options, device: Device, env: PicoPandaEnv, stop: Stop) -> 
     with contextlib.ExitStack() as stack:
         viewer = stack.enter_context(ViewerProcess(env.model)) if options.viewer else None
         recorder = stack.enter_context(episodes.Recorder(run))
+        priority: Priority | None = None
+        if isinstance(clock, RealClock):
+            priority = stack.enter_context(raised_priority())
+            info = dataclasses.replace(info, realtime_priority=priority.realtime)
         collector = Collector(env, recorder, info, model, device, clock, viewer, options.episodes)
         policy = TeleopPolicy(env, config)
         session = Session(env, device, policy, clock, collector, session_config(options, device))
         stop.attend(session)
         collector.session = session
-        if isinstance(clock, RealClock):
-            collector.say(str(stack.enter_context(raised_priority())))
+        if priority is not None:
+            collector.say(f"{priority}")
         if left := episodes.left_by_crashes(run.folder.parent):
             collector.say(
                 f"crashes have left {len(left)} episodes: to have them, "

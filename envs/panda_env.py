@@ -1,6 +1,7 @@
 """The Gymnasium environment."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -216,6 +217,10 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         self.observation_space = spaces.Dict({**self._observer.space, **self._pictures.boxes})
         self.picture_keys = tuple(self._pictures.boxes)
         self._steps, self._ended = 0, True
+        self.now_ns: Callable[[], int] = time.perf_counter_ns
+        """Clock [ns] for ``t_physics_ns`` and nothing else."""
+        self.t_physics_ns = 0
+        """When physics began in the last step: the inverse kinematics was done."""
 
     def _build(
         self, task: type[Task], control: str, mounts: dict[Side, Mount], groups: tuple[str, ...]
@@ -282,6 +287,7 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         if self._ended:
             raise EnvError("the episode has not begun or is over: call reset() before step()")
         n_clipped = self._codec.apply(self.data, action, self.ctrl)
+        self.t_physics_ns = self.now_ns()
         self._run_physics(self._ctrl_rows)
         return self._finish_step(n_clipped)
 

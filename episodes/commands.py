@@ -17,6 +17,7 @@ from .repair import repair
 from .replay import Mode, ReplayReport, replay
 from .report import default_out, report
 from .schema import JOURNAL_SUFFIX
+from .timing import timing_table
 from .verify_run import leftovers, verify
 
 OK = 0
@@ -154,7 +155,8 @@ class Replay:
 
 @dataclass(frozen=True)
 class Report:
-    """Draw one PNG an episode: paths, gripper, limits and pictures. Needs the extra "plot"."""
+    """Print how the time of an episode's steps went and draw one PNG: paths, gripper, limits and
+    pictures. Needs the extra "plot"."""
 
     path: tyro.conf.Positional[Path]
     """An episode's file, or a run's folder for all of its episodes."""
@@ -170,6 +172,7 @@ class Report:
                 out = default_out(episode)
             else:
                 out = self.out if single else self.out / f"{episode.name}.png"
+            console.print(timing_table(episode))
             for remark in report(episode, out):
                 _say(console, remark)
             _say(console, str(out))

@@ -4,10 +4,13 @@ import dataclasses
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from .errors import RecordError
 from .observations import observation_attrs
 from .quality import Quality, measure
 from .records import EpisodeInfo, EpisodeResult, RawFrame, StepRecord
+from .timing import Lateness
 
 
 @dataclass(slots=True, eq=False)
@@ -26,6 +29,17 @@ class Draft:
         if self._quality is None:
             self._quality = measure(self)
         return self._quality
+
+    @property
+    def lateness(self) -> Lateness:
+        """Return how late its steps were."""
+        rows = self.rows
+        return Lateness.of(
+            np.array([row.t_due_ns for row in rows]),
+            np.array([row.t_obs_ns for row in rows]),
+            rows[-1].t_step_end_ns,
+            self.info.control_hz,
+        )
 
     @property
     def result(self) -> EpisodeResult:

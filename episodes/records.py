@@ -146,20 +146,26 @@ class StepRecord:
     """(n_substeps, nu) what the actuators got at every physics step of this row."""
     hands: Mapping[Side, HandRecord]
     """One for each of ``EpisodeInfo.sides``."""
+    t_due_ns: int
+    """When the tick should have started."""
     t_obs_ns: int
     """Start of the tick, when the observation stood."""
     t_filter_ns: int
     """The instant at which the filter was evaluated."""
+    t_target_ns: int
+    """When guard, filter and limits were done: the targets stood."""
     t_policy_ns: int
     """When the action was ready."""
     t_step_start_ns: int
     """When the action was applied."""
+    t_physics_ns: int
+    """When the environment had turned the action into ctrl: physics began."""
     t_step_end_ns: int
     """When the step was over."""
     sim_time: float
     """[s] of the simulation before the action."""
     late: bool = False
-    """This tick missed its deadline."""
+    """This tick began more than half a period after it was due."""
     n_clipped: int = 0
     """Action components that were outside [-1, 1] and clipped."""
     controller_memory: Array = field(default_factory=lambda: np.zeros(0))
@@ -292,6 +298,8 @@ class EpisodeInfo:
     teleop_config_json: str = "{}"
     packages: Mapping[str, str] = field(default_factory=dict)
     """Package name to version."""
+    realtime_priority: bool = False
+    """The control loop ran before every ordinary thread."""
 
     def __post_init__(self) -> None:
         if not self.sides or len(set(self.sides)) != len(self.sides):

@@ -36,6 +36,12 @@ OBS = "obs"
 OBS_FINAL = "obs_final"
 T_OBS = "timing/t_obs_ns"
 T_SIM = "timing/t_sim"
+T_DUE = "timing/t_due_ns"
+T_TARGET = "timing/t_target_ns"
+T_POLICY = "timing/t_policy_ns"
+T_APPLY = "timing/t_apply_ns"
+T_PHYSICS = "timing/t_physics_ns"
+T_END = "timing/t_end_ns"
 EDIT_FIELD = "sim/edit_field"
 EDIT_INDEX = "sim/edit_index"
 EDIT_VALUE = "sim/edit_value"
@@ -92,21 +98,28 @@ _STEP = (
           "quaternion of the last valid sample; NaN before the first.",
           lambda r: (*r.head_position, *r.head_quat), quat=3, names=POSE, finite=False,
           attrs={"frame": "tracking"}),
+    Field(T_DUE, Scope.ROW, ("T",), "i8", "ns", "When the control step should have started; "
+          "timing/t_obs_ns minus it is how late it was.", lambda r: r.t_due_ns, order=Order.WEAK),
     Field(T_OBS, Scope.ROW, ("T",), "i8", "ns", "Start of the control step: obs and "
           "states stand.", lambda r: r.t_obs_ns, order=Order.STRICT),
     Field("timing/t_filter_ns", Scope.ROW, ("T",), "i8", "ns",
           "Instant at which the filter was evaluated.", lambda r: r.t_filter_ns, order=Order.WEAK),
-    Field("timing/t_policy_ns", Scope.ROW, ("T",), "i8", "ns", "The action was ready.",
-          lambda r: r.t_policy_ns, order=Order.WEAK),
-    Field("timing/t_apply_ns", Scope.ROW, ("T",), "i8", "ns", "The action was applied; minus "
+    Field(T_TARGET, Scope.ROW, ("T",), "i8", "ns", "Guard, filter and the hand's limits were "
+          "done: action_dict/abs_* stood.", lambda r: r.t_target_ns, order=Order.WEAK),
+    Field(T_POLICY, Scope.ROW, ("T",), "i8", "ns", "The action was ready; in control_mode joint "
+          "that took the inverse kinematics.", lambda r: r.t_policy_ns, order=Order.WEAK),
+    Field(T_APPLY, Scope.ROW, ("T",), "i8", "ns", "The action was applied; minus "
           "operator/{side}_t_device_ns it is the latency.", lambda r: r.t_step_start_ns,
           order=Order.WEAK),
-    Field("timing/t_end_ns", Scope.ROW, ("T",), "i8", "ns", "The step was over.",
+    Field(T_PHYSICS, Scope.ROW, ("T",), "i8", "ns", "The action had become sim/ctrl, in the other "
+          "control modes by the inverse kinematics: physics began.", lambda r: r.t_physics_ns,
+          order=Order.WEAK),
+    Field(T_END, Scope.ROW, ("T",), "i8", "ns", "The step was over.",
           lambda r: r.t_step_end_ns, order=Order.WEAK),
     Field(T_SIM, Scope.ROW, ("T",), "f8", "s", "Simulated time before the action.",
           lambda r: r.sim_time, order=Order.STRICT),
-    Field("timing/overrun", Scope.ROW, ("T",), "?", "bool", "The step missed its deadline.",
-          lambda r: r.late),
+    Field("timing/overrun", Scope.ROW, ("T",), "?", "bool", "The step started more than half a "
+          "period after it was due.", lambda r: r.late),
     Field("timing/n_clipped", Scope.ROW, ("T",), "u4", "1",
           "Action components that were outside [-1, 1] before they were clipped.",
           lambda r: r.n_clipped),
@@ -306,8 +319,19 @@ ATTRS: tuple[AttrField, ...] = (
               lambda d: json.dumps(dict(d.info.packages))),
     AttrField("quality", str, "How well it was done, as JSON: figures of episodes.quality.Quality.",
               lambda d: d.quality.json()),
-    AttrField("late_ticks", int, "Steps that missed their deadline.",
+    AttrField("late_ticks", int, "Steps that started more than half a period late.",
               lambda d: d.result.late_ticks),
+    AttrField("late_share", float, "The same, of all steps; above 0.01 the operator was warned.",
+              lambda d: d.lateness.late_share),
+    AttrField("lateness_max_ns", int, "The most by which a step started late [ns].",
+              lambda d: d.lateness.max_ns),
+    AttrField("lost_ns", int, "Real time in which the simulation stood still, more than "
+              "5 periods at once [ns]; shorter delays are made up for.",
+              lambda d: d.lateness.lost_ns),
+    AttrField("stalls", int, "Times that it stood still for more than 0.25 s: after that the arms "
+              "were held until the operator engaged anew.", lambda d: d.lateness.stalls),
+    AttrField("realtime_priority", bool, "The control loop ran before every ordinary thread.",
+              lambda d: d.info.realtime_priority),
     AttrField("device_overflow", int, "Device samples lost before they could be stored.",
               lambda d: d.result.device_overflow),
     AttrField("n_clipped", int, "Action components clipped, over all rows.",

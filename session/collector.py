@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 import episodes
 from envs.panda_env import PicoPandaEnv
 from envs.viewer import ViewerProcess
+from episodes.quality import MOST_LATE
 from teleop_agent.clock import Clock
 from teleop_agent.devices import Device
 from teleop_agent.frame import OperatorFrame
@@ -56,6 +57,11 @@ def _judged(quality: episodes.Quality) -> str:
     return f"{good}: {'good' if not doubts else 'redo? ' + ', '.join(doubts)}"
 
 
+def slower_than_real_time(late: int, rows: int) -> bool:
+    """Return whether more than one tick in a hundred was late, so far; one alone is no sign."""
+    return late > MOST_LATE * max(rows, 100)
+
+
 CONFIRM_NS = 5_000_000_000
 """Between asking to delete an episode and asking again; pressing takes 0.8 s."""
 
@@ -77,7 +83,7 @@ class Collector:
         self._env, self._recorder, self._info, self._model = env, recorder, info, model
         self._device, self._clock, self._viewer, self._wanted = device, clock, viewer, wanted
         self._line, self._last, self._overflow = StatusLine(), LastPoses(), 0
-        self._notice = ""
+        self._notice, self._slow = "", False
         self.error: episodes.EpisodesError | None = None
         self.session: Session | None = None
         self.kept: list[Verdict] = []
@@ -97,7 +103,7 @@ class Collector:
             attempt_id=secrets.token_hex(8),
             edits=self._env.edits,
         )
-        self._overflow = self._device.overflow
+        self._overflow, self._slow = self._device.overflow, False
         with self._noted():
             self._recorder.start(info, self._model)
 
@@ -188,6 +194,7 @@ class Collector:
         if policy.notices:
             self._notice = policy.notices[-1]
             self.say(self._notice)
+        self._warn(late)
         if self._viewer is not None:
             self._viewer.edit(self._env.edits)
             self._viewer.update(self._env.integration_state(), self._text(phase, policy, late))
@@ -198,6 +205,17 @@ class Collector:
         """Print a line that stays."""
         self._line.say(text)
 
+    def _warn(self, late: int) -> None:
+        """Tell once an episode that it runs slower than real time."""
+        rows = self._recorder.n_rows
+        if self._slow or not rows or not slower_than_real_time(late, rows):
+            return
+        self._slow = True
+        advice = "close other programs or take a lower --control-hz"
+        if not self._info.realtime_priority:
+            advice += "; real-time priority would help, see above"
+        self.say(f"slower than real time: {late} of {rows} ticks late; {advice}")
+
     def _text(self, phase: Phase, policy: PolicyStep, late: int) -> str:
         hands = ", ".join(
             f"{side} {hand.state}" + (f": {hand.reason}" if hand.reason else "")
@@ -206,7 +224,8 @@ class Collector:
         good = self.kept.count(Verdict.SUCCESS)
         count = f"episode {len(self.kept) + 1} of {self._wanted} ({good} good)"
         rows, hz = self._recorder.n_rows, self._env.control_hz
-        return f"{count}\n{phase} {rows / hz:5.1f} s at {hz} Hz, {late} late\n{hands}"
+        slow = " (SLOW)" if self._slow else ""
+        return f"{count}\n{phase} {rows / hz:5.1f} s at {hz} Hz, {late} late{slow}\n{hands}"
 
     def _length(self, end: EpisodeEnd) -> str:
         return f"{end.rows / self._env.control_hz:.1f} s"

@@ -6,7 +6,7 @@ the first engagement, so that row 0 is the reset state and no idle time is recor
 
 import dataclasses
 import gc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
@@ -27,10 +27,16 @@ from teleop_agent.policy import PolicyStep, TeleopPolicy
 
 from .pace import Pace
 from .rewind import Moment, Observation, Rejected, Restorable, Rewind
+from .watchdog import Watchdog
 
 
 class SessionEnv(TeleopEnv, Restorable, Protocol):
     """What a session needs of an environment beside the agent's view."""
+
+    now_ns: Callable[[], int]
+    """Clock [ns] for ``t_physics_ns``."""
+    t_physics_ns: int
+    """When physics began in the last step: its ctrl was there."""
 
     def reset(self, *, seed: int | None = None) -> tuple[Observation, dict[str, Any]]:
         """Begin an episode."""
@@ -93,12 +99,16 @@ class Row:
     truncated: bool
     info: Mapping[str, Any]
     """The environment's, after the step."""
+    t_due_ns: int
+    """When the tick should have started."""
     t_tick_ns: int
     """Start of the tick; the filter is evaluated for this instant."""
     t_policy_ns: int
     """The action was ready."""
     t_apply_ns: int
     """The environment was about to execute it."""
+    t_physics_ns: int
+    """It had its ctrl, physics began."""
     t_done_ns: int
     """The step was over."""
     late: bool
@@ -136,6 +146,9 @@ class SessionConfig:
     """Seconds of the episode a second: fast enough for a minute, slow enough to stop in time."""
     shortest_kept_s: float = 1.0
     """An interrupted episode shorter than this is not worth keeping."""
+    tick_limit_s: float = 1.0
+    """After so long the watchdog tells where a tick is stuck: fifty periods at 50 Hz, and an
+    operator wonders by then."""
 
 
 class Listener(Protocol):
@@ -188,10 +201,12 @@ class Session:
     ) -> None:
         self._env, self._device, self._policy = env, device, policy
         self._clock, self._listener = clock, listener
+        env.now_ns = policy.now_ns = clock.now_ns
         self._config = config or SessionConfig()
         self._pace = Pace(clock, round(1e9 / env.control_hz))
         self._hold_ticks = max(1, round(self._config.success_hold_s * env.control_hz))
         self._shortest = round(self._config.shortest_kept_s * env.control_hz)
+        self._watchdog = Watchdog(self._config.tick_limit_s)
         self._stopped: str | None = None
 
     def stop(self, reason: str) -> None:
@@ -219,8 +234,9 @@ class Session:
         gc.freeze()
         self._pace.start()
         try:
-            while episode.end is None:
-                self._tick(episode)
+            with self._watchdog:
+                while episode.end is None:
+                    self._tick(episode)
         except (TeleopError, EnvError) as error:
             self._interrupt(episode, str(error))
             raise
@@ -230,6 +246,7 @@ class Session:
 
     def _tick(self, episode: "_Episode") -> None:
         now = self._pace.begin()
+        self._watchdog.begin()
         if self._stopped is not None:
             self._interrupt(episode, self._stopped)
             return
@@ -248,6 +265,7 @@ class Session:
         self._judge(episode, policy)
         self._look(episode, policy)
         self._listener.tick(episode.phase, policy, episode.late)
+        self._watchdog.end()
         self._pace.wait()
 
     def _step(
@@ -271,9 +289,11 @@ class Session:
             terminated=terminated,
             truncated=truncated,
             info=info,
+            t_due_ns=self._pace.due_ns,
             t_tick_ns=now,
             t_policy_ns=t_policy,
             t_apply_ns=t_apply,
+            t_physics_ns=self._env.t_physics_ns,
             t_done_ns=self._clock.now_ns(),
             late=self._pace.late,
         )
@@ -343,6 +363,7 @@ class Session:
             episode.late,
             interrupted,
         )
+        self._watchdog.end()  # saving may take its time: nothing moves any more
         self._listener.ended(episode.end)
 
     def _interrupt(self, episode: "_Episode", reason: str) -> None:

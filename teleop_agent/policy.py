@@ -1,6 +1,7 @@
 """The operator as a policy: frames in, the environment's action out."""
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,6 +78,8 @@ class PolicyStep:
     """Words for the operator, such as why a re-reference was refused."""
     frame: OperatorFrame | None
     """The newest frame ever taken, good or bad."""
+    t_target_ns: int
+    """When the targets stood, before they became the action."""
 
 
 class TeleopPolicy:
@@ -98,6 +101,8 @@ class TeleopPolicy:
         self._frame: OperatorFrame | None = None
         self._acted_ns: int | None = None
         """Instant of the last step of this episode."""
+        self.now_ns: Callable[[], int] = time.perf_counter_ns
+        """Clock [ns] for ``PolicyStep.t_target_ns`` and nothing else."""
 
     @property
     def counts(self) -> dict[Side, dict[Reason, int]]:
@@ -137,6 +142,7 @@ class TeleopPolicy:
         for frame in frames:
             self._take(frame, events, notices, not stalled)
         hands = {side: self._step(side, now_ns) for side in self._trackers}
+        t_target_ns = self.now_ns()
         action = self._env.encode({side: hand.target for side, hand in hands.items()})
         return PolicyStep(
             action=action,
@@ -145,6 +151,7 @@ class TeleopPolicy:
             events=tuple(events),
             notices=tuple(notices),
             frame=self._frame,
+            t_target_ns=t_target_ns,
         )
 
     def _stalled(self, now_ns: int, notices: list[str]) -> bool:

@@ -35,6 +35,7 @@ class Desk:
 
     def __init__(self, env: PicoPandaEnv, script: Script, folder: Path) -> None:
         clock, config = VirtualClock(10**12), TeleopConfig()
+        self.clock = clock
         model = episodes.CompiledModel.of(env.model)
         info = episode_info(env, "script", "anonymous", config, clock, model.sha256)
         self.device = ScriptedDevice(script.frames)
@@ -307,3 +308,69 @@ def test_there_may_be_nothing_to_delete(
     desk = Desk(panda(), script, tmp_path)
     desk.run_out()
     assert "no episode of this session is left to delete" in capsys.readouterr().out
+
+
+# Slower than real time.
+
+
+def slow_session(
+    env: PicoPandaEnv, folder: Path, slow: Callable[[int], float], seconds: float = 4.2
+) -> Episode:
+    """Return an episode whose step k takes ``slow(k)`` periods, of the session's clock."""
+    script = Script()
+    script.engage()
+    script.hold(seconds)
+    script.press(*B)
+    desk, step, steps = Desk(env, script, folder), env.step, itertools.count()
+
+    def working(action: np.ndarray) -> object:
+        taken = step(action)
+        desk.clock.sleep_until(desk.clock.now_ns() + round(20_000_000 * slow(next(steps))))
+        return taken
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(env, "step", working)
+        desk.run_out()
+    (episode,) = desk.stored()
+    assert verify_episode(episode) == []
+    return episode
+
+
+@pytest.mark.parametrize(("n_late", "first", "warned"), [(2, 204, 0), (3, 204, 1), (30, 105, 1)])
+def test_above_one_percent_of_late_ticks_the_operator_is_warned_once(
+    panda: Callable[..., PicoPandaEnv],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    n_late: int,
+    first: int,
+    warned: int,
+) -> None:
+    def slow(k: int) -> float:
+        return 1.6 if k in range(first, first + 3 * n_late, 3) else 0.5
+
+    episode = slow_session(panda(), tmp_path, slow)
+    assert 215 <= episode.n_rows < 250  # 2 late ticks are less than 1 percent, 3 are more
+    said = capsys.readouterr().out
+    assert said.count("slower than real time") == warned
+    assert ("real-time priority would help" in said) == bool(warned)
+    assert int(episode.array("timing/overrun").sum()) == episode.attrs["late_ticks"] == n_late
+    assert episode.attrs["late_share"] == pytest.approx(n_late / episode.n_rows)
+    assert episode.attrs["lateness_max_ns"] == 12_000_000
+    assert (episode.attrs["lost_ns"], episode.attrs["stalls"]) == (0, 0)
+    assert episode.attrs["realtime_priority"] is False
+
+
+def test_a_stall_is_told_of_and_stored(
+    panda: Callable[..., PicoPandaEnv], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Time is never stretched in silence: what the simulation lost is in the file."""
+    episode = slow_session(panda(), tmp_path, lambda k: {100: 10.0, 130: 100.0}.get(k, 0.5))
+    assert "the program stood still for 2.0 s: open the grip, then squeeze" in (
+        capsys.readouterr().out
+    )
+    attrs = episode.attrs
+    assert (attrs["late_ticks"], attrs["stalls"]) == (2, 1)  # 0.2 s are no stall yet
+    assert (attrs["lateness_max_ns"], attrs["lost_ns"]) == (1_980_000_000, 2_160_000_000)
+    begun, simulated = episode.array("timing/t_obs_ns"), episode.array("timing/t_sim")
+    lost = (begun[-1] - begun[0]) * 1e-9 - (simulated[-1] - simulated[0])
+    assert lost == pytest.approx(attrs["lost_ns"] * 1e-9, abs=1e-6)

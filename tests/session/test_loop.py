@@ -1,5 +1,6 @@
 """The life of an episode: when it begins, what its rows hold, and every way it ends."""
 
+import threading
 import weakref
 from collections.abc import Callable
 
@@ -16,6 +17,7 @@ from session.loop import EpisodeEnd, Phase, Row, SessionConfig, Verdict
 from teleop_agent.clock import VirtualClock
 from teleop_agent.errors import DeviceClosedError, DeviceFailedError
 from teleop_agent.frame import Button
+from teleop_agent.reasons import Reason
 
 B, X, Y = (
     (Side.RIGHT, Button.SECONDARY),
@@ -394,7 +396,25 @@ def test_a_row_holds_what_stood_before_its_action() -> None:
         assert row.memory == -k
         assert row.policy.action[0] == np.float32(k / 1000)
         assert (row.reward, row.info["n_clipped"]) == (k + 1, k + 1)  # of the step itself
-        assert row.t_tick_ns <= row.t_policy_ns <= row.t_apply_ns <= row.t_done_ns
+
+
+def test_a_rows_instants_follow_each_other_on_the_sessions_clock() -> None:
+    script = engaged()
+    script.press(*B)
+    stage = Stage(StubEnv(), script, clock=Ticking(10**12))
+    stage.run()
+    for row in stage.diary.rows[1:]:
+        instants = (
+            row.t_due_ns,
+            row.t_tick_ns,
+            row.policy.t_target_ns,
+            row.t_policy_ns,
+            row.t_apply_ns,
+            row.t_physics_ns,
+            row.t_done_ns,
+        )
+        assert all(np.diff(instants) > 0)
+        assert instants[-1] - instants[0] < TICK_NS
 
 
 def test_a_row_of_the_real_environment_leads_to_the_next(
@@ -486,6 +506,14 @@ class Busy(VirtualClock):
         self.sleep_until(self.now_ns() + ns)
 
 
+class Ticking(VirtualClock):
+    """Let 1 us pass with every look at it."""
+
+    def now_ns(self) -> int:
+        self.sleep_until(super().now_ns() + 1_000)
+        return super().now_ns()
+
+
 def stalled(stalls: dict[int, int], seconds: float = 4.0) -> tuple[Stage, EpisodeEnd]:
     """Run an episode whose step k takes ``stalls[k]`` ns."""
     script = engaged(seconds)
@@ -517,7 +545,70 @@ def test_a_long_stall_is_not_caught_up_with() -> None:
     ticks = np.diff([row.t_tick_ns for row in stage.diary.rows])
     assert ticks[60] == 1_000_000_000
     assert set(np.delete(ticks, 60)) == {TICK_NS}
-    assert end.late <= 1
+    late = stage.diary.rows[61]
+    assert (end.late, late.late) == (1, True)
+    assert late.t_tick_ns - late.t_due_ns == 980_000_000  # all of it, not what a new grid says
+
+
+@pytest.mark.parametrize(
+    ("stall_ms", "where"), [(260, "step"), (1_000, "listener"), (4_000, "step")]
+)
+def test_after_a_stall_the_arm_stands_until_the_next_engagement(
+    panda: Callable[..., PicoPandaEnv], stall_ms: int, where: str
+) -> None:
+    """The hand went on meanwhile, and the backlog of its motion is there at once."""
+    script = engaged(0.5)
+    script.move(1.5, (0.0, 0.3, 0.0))
+    script.hold(4.0)
+    script.engage()
+    script.move(0.5, (0.0, 0.0, 0.05))
+    script.press(*B)
+    clock, env = Busy(10**12), panda()
+    stage = Stage(env, script, SessionConfig(auto_success=False), clock=clock)
+    step, position = env.step, list[np.ndarray]()
+
+    def noting(action: np.ndarray) -> object:
+        if where == "step" and len(position) == 60:
+            clock.work(stall_ms * 1_000_000)
+        taken = step(action)
+        position.append(env.commanded(Side.RIGHT).position.copy())
+        return taken
+
+    def listening(row: Row) -> None:
+        if where == "listener" and len(position) == 61:
+            clock.work(stall_ms * 1_000_000)
+
+    stage.diary.on_row = listening
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(env, "step", noting)
+        stage.run(seed=5)
+    rows = stage.diary.rows
+    hands = [row.policy.hands[Side.RIGHT] for row in rows]
+    assert hands[60].engaged
+    assert hands[61].reason is Reason.STALLED
+    again = next(k for k in range(61, len(rows)) if hands[k].engaged)
+    assert again > 61 + 10
+    np.testing.assert_array_equal(np.ptp(position[60:again], axis=0), 0.0)
+    assert np.linalg.norm(np.diff(position, axis=0), axis=1).max() <= env.speed_limits.linear / 50
+    assert position[-1][0] < position[60][0] - 0.01  # and goes on then
+    assert np.abs(position[-1][2] - position[60][2]) < 1e-3
+
+
+def test_a_step_that_is_stuck_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    script = engaged()
+    script.press(*B)
+    stage = Stage(StubEnv(), script, SessionConfig(tick_limit_s=0.05))
+    told = threading.Event()
+    caplog.handler.addFilter(lambda record: told.set() or True)
+
+    def stuck_in_a_step(k: int) -> None:
+        if k == 20:
+            assert told.wait(60.0)  # a bound, not an expectation
+
+    stage.env.during = stuck_in_a_step
+    stage.run()
+    (record,) = caplog.records
+    assert "stuck_in_a_step" in record.message
 
 
 def test_the_frames_of_a_stall_are_recorded_all_the_same() -> None:

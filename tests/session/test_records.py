@@ -108,7 +108,8 @@ def test_every_field_of_a_row_has_its_source(panda: Callable[..., PicoPandaEnv])
         assert record.success == row.info["success"]
         assert record.sim_time == row.state[0]
         assert (record.t_obs_ns, record.t_filter_ns) == (row.t_tick_ns, row.t_tick_ns)
-        assert record.t_policy_ns == row.t_policy_ns
+        assert (record.t_due_ns, record.t_target_ns) == (row.t_due_ns, row.policy.t_target_ns)
+        assert (record.t_policy_ns, record.t_physics_ns) == (row.t_policy_ns, row.t_physics_ns)
         assert (record.t_step_start_ns, record.t_step_end_ns) == (row.t_apply_ns, row.t_done_ns)
         assert (record.late, record.n_clipped) == (row.late, row.info["n_clipped"])
         hand, step = record.hands[Side.RIGHT], row.policy.hands[Side.RIGHT]

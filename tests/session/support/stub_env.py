@@ -23,6 +23,8 @@ class StubEnv:
         """Whether the task is solved after k steps."""
         self.during: Callable[[int], None] = lambda k: None
         """Called inside step k."""
+        self.now_ns: Callable[[], int] = lambda: 0
+        self.t_physics_ns = 0
         self.seeds: list[int | None] = []
         self.steps = 0
         self._ended = False
@@ -36,6 +38,7 @@ class StubEnv:
         self, action: np.ndarray
     ) -> tuple[dict[str, np.ndarray], float, bool, bool, dict[str, Any]]:
         assert not self._ended, "stepped after the end"
+        self.t_physics_ns = self.now_ns()
         self.during(self.steps)
         self.steps += 1
         self._ended = self.steps >= self.limit
