@@ -79,6 +79,9 @@ class Options:
     """Metres of tool a metre of hand. Default: what suits the arm's size."""
     swap_hands: bool = False
     """Each arm follows the other hand; a single arm follows the left one."""
+    grip_position: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """Metres from the controller's own origin to the middle of the hand, along the controller's
+    axes (x right, y up, z back): set it if turning the hand on the spot moves the tool."""
     require_headset: bool = True
     """Hold the arms while the headset is off the head; not for who looks at the screen instead."""
     filter: FilterName = "kalman"
@@ -105,7 +108,7 @@ class UsageError(Exception):
 def teleop_config(options: Options, env: PicoPandaEnv) -> TeleopConfig:
     """Return the agent's settings for the options."""
     scale = env.motion_scale if options.scale is None else options.scale
-    clutch = ClutchConfig(scale=scale)
+    clutch = ClutchConfig(scale=scale, grip_position=options.grip_position)
     return TeleopConfig(
         filter=options.filter,
         swap_hands=options.swap_hands,

@@ -16,7 +16,7 @@ from episodes.reader import Episode, open_run
 from episodes.replay import Mode, replay
 from episodes.verify import verify_episode
 from kinematics import Side
-from session.collector import Collector
+from session.collector import Collector, StatusLine
 from session.loop import Session, SessionConfig, Verdict
 from session.records import episode_info
 from teleop_agent.clock import VirtualClock
@@ -308,6 +308,46 @@ def test_there_may_be_nothing_to_delete(
     desk = Desk(panda(), script, tmp_path)
     desk.run_out()
     assert "no episode of this session is left to delete" in capsys.readouterr().out
+
+
+def test_each_hands_state_and_reason_are_shown_and_recorded(
+    panda: Callable[..., PicoPandaEnv],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setattr(StatusLine, "PERIOD_S", 0.0)
+    script = Script()
+    script.right.grip = script.left.grip = 0.0
+    script.hold(0.1)
+    script.right.grip = script.left.grip = 1.0
+    script.hold(0.2)
+    script.left.tracked = False
+    script.hold(0.3)
+    script.left.tracked, script.headset_worn = True, False
+    script.hold(0.3)
+    script.press(*B)
+    desk = Desk(panda(task="lift_tray"), script, tmp_path)
+    desk.run_out()
+    (episode,) = desk.stored()
+
+    def told(side: Side) -> list[tuple[str, str]]:
+        columns = [f"operator/{side}_guard_{name}" for name in ("state", "reason")]
+        codes = [episode.dataset_attrs(column)["codes"] for column in columns]
+        rows = zip(*(episode.array(column) for column in columns), strict=True)
+        named = [tuple(code[n] for code, n in zip(codes, row, strict=True)) for row in rows]
+        return [key for key, _ in itertools.groupby(named)]
+
+    off = ("held", "headset taken off")
+    assert told(Side.RIGHT) == [("engaged", ""), off]
+    assert told(Side.LEFT) == [("engaged", ""), ("held", "tracking lost"), off]
+    shown = capsys.readouterr().out
+    assert "right engaged, left held: tracking lost" in shown
+    assert "right held: headset taken off, left held: headset taken off" in shown
+    worn = episode.array("operator_raw/headset_worn")
+    assert worn[0] and not worn[-1]
+    assert np.count_nonzero(np.diff(worn.astype(int))) == 1
 
 
 # Slower than real time.

@@ -272,6 +272,30 @@ def test_odd_stamps_are_counted_and_the_hand_stays_engaged(session) -> None:
     assert np.allclose(s.target().position, before.position, atol=1e-6)
 
 
+def test_a_count_that_begins_anew_means_nothing(session) -> None:
+    s = engaged_and_gripping(session)
+    before = s.target()
+    s.seq = 0
+    s.glide(0.5, (0.0, 0.1, 0.0))
+    assert s.last.engaged
+    assert np.allclose(s.target().position - before.position, (0.0, 0.0, 0.06), atol=1e-5)
+
+
+def test_one_wrong_matrix_after_another_and_the_stream_goes_on(session) -> None:
+    s = session()
+    for name in ("mirrored", "scaled", "zero", "nan", "identity"):
+        fault, reason = FAULTS[name]
+        s.engage()
+        before = s.target()
+        s.glide(0.5, (0.0, 0.02, 0.0))
+        assert np.allclose(s.target().position - before.position, (0.0, 0.0, 0.012), atol=1e-5)
+        assert reason not in s.policy.counts[RIGHT]
+        fault(s, True)
+        s.run(0.1)
+        assert s.policy.counts[RIGHT][reason] == 9  # every sample of 0.1 s
+        fault(s, False)
+
+
 @pytest.mark.parametrize("shift_s", [-11, -3600, 3600])
 def test_control_is_back_within_a_second_of_a_restarted_clock(session, shift_s) -> None:
     s = engaged_and_gripping(session)

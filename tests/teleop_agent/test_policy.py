@@ -143,21 +143,26 @@ def test_fine_mode_is_a_fifth_and_switching_moves_nothing(session) -> None:
     assert np.allclose(s.target().position - before.position, (0.072, 0.0, 0.0), atol=1e-6)
 
 
-def test_a_grip_offset_takes_the_lever_out_of_turns(session) -> None:
-    s = session(TeleopConfig(clutch=ClutchConfig(grip_position=(0.0, 0.0, -0.1))))
-    grip = s.right.position + s.right.turn.apply([0.0, 0.0, -0.1])
+@pytest.mark.parametrize("axis", [(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)])
+def test_a_grip_offset_takes_the_lever_out_of_turns(session, axis) -> None:
+    # The device's origin lies 10 cm ahead of the hand's centre and is tilted by 30 degrees.
+    offset, tilt = np.array([0.0, 0.0, 0.1]), (np.cos(np.pi / 12), np.sin(np.pi / 12), 0.0, 0.0)
+    clutch = ClutchConfig(grip_position=tuple(offset), grip_quat_wxyz=tilt)
+    s = session(TeleopConfig(clutch=clutch))
+    grip = s.right.position + s.right.turn.apply(offset)
     start, begin = s.right.turn, s.now_ns * 1e-9 + 0.3
 
     def turn_about_the_grip(t: float) -> None:
-        angle = 0.5 * min(max(t - begin, 0.0), 1.0)
-        s.right.turn = Rotation.from_rotvec([0.0, angle, 0.0]) * start
-        s.right.position = grip - s.right.turn.apply([0.0, 0.0, -0.1])
+        angle = np.deg2rad(60.0) * min(max(t - begin, 0.0), 1.0)
+        s.right.turn = Rotation.from_rotvec(angle * np.array(axis)) * start
+        s.right.position = grip - s.right.turn.apply(offset)
 
     s.move = turn_about_the_grip
     s.engage()
     s.run(2.0)
     assert np.allclose(s.target().position, s.env.start, atol=1e-6)
-    assert turned((0, 1, 0, 0), s.target().quat_wxyz).magnitude() == pytest.approx(0.5, abs=1e-5)
+    turn = turned((0, 1, 0, 0), s.target().quat_wxyz)
+    assert np.rad2deg(turn.magnitude()) == pytest.approx(60.0, abs=1e-3)
 
 
 def test_a_step_tells_its_whole_causal_chain(session) -> None:
