@@ -91,6 +91,19 @@ def ripple_mm_s(made: Run, path: Path, timestep: float) -> float:
     return 1e3 * float(np.abs(np.abs(speed[steady]) - path.speed).max())
 
 
+def wrist_noise_nm(made: Run, timestep: float) -> float:
+    """Return the rms of what shakes the last three joints' torques, the worst joint's [Nm].
+
+    Shaking is what a running mean of 0.2 s does not follow.
+    """
+    wide = round(0.2 / timestep)
+    torque = made.force[round((START_S + 0.5) / timestep) :, -3:]
+    kernel = np.ones(wide) / wide
+    slow = np.stack([np.convolve(joint, kernel, "valid") for joint in torque.T], axis=1)
+    fast = torque[wide // 2 : wide // 2 + len(slow)] - slow
+    return float(np.sqrt((fast**2).mean(axis=0)).max())
+
+
 def jerk_ratio(rule: str, stream: Stream, seconds: float) -> tuple[float, float]:
     """Return the jerk behind a rule's filter over the raw stream's, rms, of position and rotation.
 
@@ -258,8 +271,10 @@ def drag_figures(rule: str, control_hz: int, seconds: float) -> list[Figure]:
     env, path = make_env(control_hz), Path()
     noisy = [Stream(path, hz, lost=LOST) for hz in DEVICES]
     clean = [Stream(path, hz, CLEAN) for hz in DEVICES]
-    drags = [drag(run(env, RULES[rule], stream, seconds), path) for stream in noisy]
     step_s = env.model.opt.timestep
+    dragged = [run(env, RULES[rule], stream, seconds) for stream in noisy]
+    drags = [drag(made, path) for made in dragged]
+    shaking = max(wrist_noise_nm(made, step_s) for made in dragged)
     ripple = max(
         ripple_mm_s(run(env, RULES[rule], stream, seconds), path, step_s) for stream in clean
     )
@@ -270,6 +285,7 @@ def drag_figures(rule: str, control_hz: int, seconds: float) -> list[Figure]:
         Figure(f"{at}of it, from receive, ms", max(d.from_receive_ms for d in drags), limit),
         Figure(f"{at}error after that delay, p95, mm", max(d.error_mm for d in drags), 2.0),
         Figure(f"{at}and degrees", max(d.error_deg for d in drags), 1.0),
+        Figure(f"{at}shaking of the wrist's torque, Nm", shaking, 5.0),
         Figure(f"{at}ripple of a clean drag's speed, mm/s", ripple, 8.0),
     ]
 
