@@ -132,9 +132,9 @@ _BLEND_TIME = 0.010
 _SHORT = 0.015
 """s; at 100 and 200 Hz a period is shorter."""
 _BLEND_LAG = 0.0075
-"""s by which v then lags in the mean. A tracker (0.3 mm, 0.1 degree) shakes the wrist's torque by 4
-Nm rms, as at 50 Hz; blended in within 5 ms it was 6, a tenth of the time at the joints' limits. More
-lag would cost more tracking than 3 mm at 0.7 m/s: 2.8 now, 1.9 before."""
+"""s by which v then lags in the mean. A tracker (0.3 mm, 0.1 degree) shakes the wrist's torque by
+4 Nm rms, as at 50 Hz; blended in within 5 ms it was 6, a tenth of the time at the joints' limits.
+More lag would cost more tracking than 3 mm at 0.7 m/s: 2.8 now, 1.9 before."""
 
 
 class GripperServo:
