@@ -1,4 +1,4 @@
-"""Take arrays in: copied, typed, read-only, of the shape they claim."""
+"""Take arrays in: copied, typed, read-only, of the shape they claim; and find runs in flags."""
 
 import math
 from collections.abc import Mapping
@@ -54,3 +54,10 @@ def taken_observation(observation: Mapping[str, npt.NDArray], name: str) -> dict
         array.flags.writeable = False
         copied[key] = array
     return copied
+
+
+def runs(on: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Return the half-open ranges in which ``on`` (T,) holds."""
+    edges = np.diff(np.concatenate([[0], on.astype(np.int8), [0]]))
+    starts, ends = np.flatnonzero(edges == 1).tolist(), np.flatnonzero(edges == -1).tolist()
+    return list(zip(starts, ends, strict=True))

@@ -17,6 +17,7 @@ from .repair import repair
 from .replay import Mode, ReplayReport, replay
 from .report import default_out, report
 from .schema import JOURNAL_SUFFIX
+from .symptoms import advice, symptoms, table
 from .timing import timing_table
 from .verify_run import leftovers, verify
 
@@ -155,24 +156,32 @@ class Replay:
 
 @dataclass(frozen=True)
 class Report:
-    """Print how the time of an episode's steps went and draw one PNG: paths, gripper, limits and
-    pictures. Needs the extra "plot"."""
+    """Print which classic faults the rows show and how their time went, and draw one PNG an episode
+    (extra "plot"): paths, gripper, limits and pictures."""
 
     path: tyro.conf.Positional[Path]
     """An episode's file, or a run's folder for all of its episodes."""
     out: Path | None = None
     """The PNG (for one episode) or a folder; beside the episode's file when not given."""
+    draw: bool = True
+    """Draw; else only print."""
 
     def run(self, console: Console) -> int:
-        """Draw, and print where."""
+        """Print the symptoms over all episodes, then draw, and print where."""
         episodes = open_run(self.path)
+        findings = symptoms(episodes)
+        console.print(table(findings))
+        for line in advice(findings):
+            _say(console, line)
         single = len(episodes) == 1 and (self.out is None or self.out.suffix.lower() == ".png")
         for episode in episodes:
+            console.print(timing_table(episode))
+            if not self.draw:
+                continue
             if self.out is None:
                 out = default_out(episode)
             else:
                 out = self.out if single else self.out / f"{episode.name}.png"
-            console.print(timing_table(episode))
             for remark in report(episode, out):
                 _say(console, remark)
             _say(console, str(out))

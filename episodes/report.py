@@ -9,9 +9,11 @@ import numpy.typing as npt
 from kinematics import Side
 
 from . import schema
+from .arrays import runs
 from .environment import edit_as_recorded, make_env, stored_model
 from .errors import EpisodesError, MissingExtraError
 from .reader import Episode
+from .symptoms import marks
 from .tool import tool_site
 
 if TYPE_CHECKING:
@@ -198,10 +200,10 @@ def _draw_gripper(
 def _draw_flags(
     axis: "Axes", episode: Episode, robot: int, side: Side, time: npt.NDArray[np.float64]
 ) -> None:
-    strips = flags_of(episode, robot, side)
+    strips = flags_of(episode, robot, side) | marks(episode, side)
     step = float(time[1] - time[0]) if len(time) > 1 else 1.0
     for level, (_, on) in enumerate(strips.items()):
-        spans = [(time[start], time[end - 1] + step - time[start]) for start, end in _runs(on)]
+        spans = [(time[start], time[end - 1] + step - time[start]) for start, end in runs(on)]
         axis.broken_barh(spans, (level - 0.35, 0.7), color=f"C{level % 10}")
     axis.set_yticks(range(len(strips)), list(strips), fontsize=7)
     axis.set_ylim(-0.6, len(strips) - 0.4)
@@ -223,13 +225,6 @@ def flags_of(episode: Episode, robot: int, side: Side) -> dict[str, npt.NDArray[
         found[f"limit: {name}"] = (clamps & np.uint32(bit)) != 0
     always = ("engaged", schema.SUCCESS)
     return {name: on for name, on in found.items() if name in always or on.any()}
-
-
-def _runs(on: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Return the half-open ranges in which ``on`` holds."""
-    edges = np.diff(np.concatenate([[0], on.astype(np.int8), [0]]))
-    starts, ends = np.flatnonzero(edges == 1).tolist(), np.flatnonzero(edges == -1).tolist()
-    return list(zip(starts, ends, strict=True))
 
 
 def default_out(episode: Episode) -> Path:
