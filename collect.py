@@ -41,6 +41,7 @@ from teleop_agent.errors import (
     TeleopError,
     UnknownDeviceError,
 )
+from teleop_agent.haptics import Haptics
 from teleop_agent.policy import TeleopPolicy
 
 DONE, ERROR, USAGE, NO_RUNTIME, GAVE_UP, INTERRUPTED = 0, 1, 2, 3, 4, 130
@@ -86,6 +87,8 @@ class Options:
     """Hold the arms while the headset is off the head; not for who looks at the screen instead."""
     filter: FilterName = "kalman"
     """How hand motion is smoothed."""
+    haptics: float = 1.0
+    """How strong the controllers' vibrations are: 0 (none) to 1."""
     time_limit: float | None = None
     """Seconds an episode may last. Default: the task's."""
     viewer: bool = True
@@ -208,11 +211,13 @@ def collect(options: Options, device: Device, env: PicoPandaEnv, stop: Stop) -> 
     with contextlib.ExitStack() as stack:
         viewer = stack.enter_context(ViewerProcess(env.model)) if options.viewer else None
         recorder = stack.enter_context(episodes.Recorder(run))
+        haptics = Haptics(env.control_hz, options.haptics)
         priority: Priority | None = None
         if isinstance(clock, RealClock):
             priority = stack.enter_context(raised_priority())
             info = dataclasses.replace(info, realtime_priority=priority.realtime)
-        collector = Collector(env, recorder, info, model, device, clock, viewer, options.episodes)
+        wanted = options.episodes
+        collector = Collector(env, recorder, info, model, device, clock, viewer, wanted, haptics)
         policy = TeleopPolicy(env, config)
         session = Session(env, device, policy, clock, collector, session_config(options, device))
         stop.attend(session)
@@ -264,6 +269,7 @@ def main() -> int:
         device = make_device(options.device, seed=seed)
         env = make_env(options)
         teleop_config(options, env)
+        Haptics(env.control_hz, options.haptics)
     except (UsageError, UnknownDeviceError, OptionError, TeleopError) as error:
         print(f"error: {error}", file=sys.stderr)
         return USAGE

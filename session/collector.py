@@ -15,6 +15,7 @@ from episodes.quality import MOST_LATE
 from teleop_agent.clock import Clock
 from teleop_agent.devices import Device
 from teleop_agent.frame import OperatorFrame
+from teleop_agent.haptics import Cue, Haptics
 from teleop_agent.policy import PolicyStep
 
 from .loop import EpisodeEnd, Phase, Rejected, Row, Session, Verdict
@@ -79,9 +80,11 @@ class Collector:
         clock: Clock,
         viewer: ViewerProcess | None,
         wanted: int,
+        haptics: Haptics,
     ) -> None:
         self._env, self._recorder, self._info, self._model = env, recorder, info, model
         self._device, self._clock, self._viewer, self._wanted = device, clock, viewer, wanted
+        self._haptics = haptics
         self._line, self._last, self._overflow = StatusLine(), LastPoses(), 0
         self._notice, self._slow = "", False
         self.error: episodes.EpisodesError | None = None
@@ -106,6 +109,7 @@ class Collector:
         self._overflow, self._slow = self._device.overflow, False
         with self._noted():
             self._recorder.start(info, self._model)
+        self._haptics.play(Cue.RECORDING)
 
     def frames(self, frames: Sequence[OperatorFrame], policy: PolicyStep) -> None:
         """Keep an eye on where head and hands are, also between episodes."""
@@ -158,6 +162,7 @@ class Collector:
         if end.verdict in (Verdict.DISCARD, Verdict.RESET):
             self._recorder.discard()
             if end.rows:
+                self._haptics.play(Cue.DISCARDED)
                 self.say(f"episode {end.verdict}: {self._length(end)}, {end.reason}")
             return
         result = episodes.EpisodeResult(
@@ -184,13 +189,15 @@ class Collector:
             return
         self.kept.append(end.verdict)
         self._saves.append(save)
+        self._haptics.play(Cue.SAVED if end.verdict is Verdict.SUCCESS else Cue.FAILED)
         what = f"{end.verdict} ({end.reason}), {self._length(end)}"
         if save.quality is not None:
             what += f", {_judged(save.quality)}"
         self.say(f"episode {len(self.kept)}: {what}, {path}")
 
     def tick(self, phase: Phase, policy: PolicyStep, late: int) -> None:
-        """Show where things stand."""
+        """Show where things stand, and let the hands feel it."""
+        self._device.vibrate(self._haptics.tick(policy.hands.values()))
         if policy.notices:
             self._notice = policy.notices[-1]
             self.say(self._notice)

@@ -10,6 +10,9 @@ from kinematics import EndEffectorTarget, Side, Waypoint
 
 from ..frame import OperatorFrame
 
+VIBRATION_NS = 100_000_000
+"""Two control steps at the slowest rate: a program that stalls does not leave hands shaking."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SceneView:
@@ -61,6 +64,13 @@ class Device(ABC):
 
     def watch(self, view: SceneView) -> None:  # noqa: B027  (a device without eyes ignores it)
         """Show the scene to the device; only a simulated operator has eyes."""
+
+    def vibrate(self, strengths: Mapping[Side, float]) -> None:  # noqa: B027
+        """Let each controller vibrate at a strength, 0 .. 1, until the next call.
+
+        To be called every control step: what is not renewed within ``VIBRATION_NS`` ends by itself.
+        Never waits. A device whose controllers cannot vibrate ignores it.
+        """
 
     def __enter__(self) -> Self:
         self.connect()

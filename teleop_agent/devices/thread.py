@@ -4,13 +4,15 @@ import logging
 import threading
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import ClassVar, Protocol
+
+from kinematics import Side
 
 from ..clock import RealClock
 from ..errors import DeviceClosedError, DeviceFailedError, RuntimeUnavailableError, TeleopError
 from ..frame import OperatorFrame
-from .base import Device
+from .base import VIBRATION_NS, Device
 
 _log = logging.getLogger(__name__)
 
@@ -26,6 +28,10 @@ class FrameSource(Protocol):
 
     def poll(self) -> OperatorFrame | None:
         """Return one new sample, or None once the source has ended."""
+        ...
+
+    def vibrate(self, strengths: Mapping[Side, float]) -> None:
+        """Let controllers vibrate until the next poll, at strengths above 0, up to 1."""
         ...
 
     def close(self) -> None:
@@ -81,6 +87,7 @@ class Reader:
         self._clock = RealClock()
         self._opened = threading.Event()
         self._stop = threading.Event()
+        self._vibration: tuple[int, Mapping[Side, float]] = (0, {})
         # A daemon, though always joined: a runtime that hangs in a call must not keep the
         # process from ending.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -114,6 +121,16 @@ class Reader:
                 JOIN_TIMEOUT_S,
             )
 
+    def vibrate(self, strengths: Mapping[Side, float]) -> None:
+        """Take the strengths of the vibrations from now on."""
+        self._vibration = (self._clock.now_ns(), dict(strengths))  # newest wins, in one assignment
+
+    def _felt(self) -> Mapping[Side, float]:
+        t_ns, strengths = self._vibration
+        if self._clock.now_ns() - t_ns > VIBRATION_NS:
+            return {}
+        return {side: strength for side, strength in strengths.items() if strength > 0.0}
+
     def _run(self) -> None:
         # Whatever goes wrong, whoever connects or reads the device must learn of it.
         try:
@@ -140,6 +157,8 @@ class Reader:
             if frame is None:
                 return
             self.ring.put(frame)
+            if strengths := self._felt():
+                source.vibrate(strengths)
             # The next point of a fixed grid: a late poll skips points, it moves none. Sleeping
             # is `time.sleep`, which on Windows is finer than waiting for an event.
             ticks = (self._clock.now_ns() - start_ns) * self._poll_hz // _SECOND_NS + 1
@@ -186,6 +205,11 @@ class ThreadedDevice(Device):
                 ) from reader.failure
             raise DeviceClosedError(f"{self._name} has ended")
         return frames
+
+    def vibrate(self, strengths: Mapping[Side, float]) -> None:
+        """Let the thread pass them on; see ``Device.vibrate``."""
+        if self._reader is not None:
+            self._reader.vibrate(strengths)
 
     def close(self) -> None:
         """Stop and join the thread, which closes the source; calling it twice is fine."""

@@ -23,6 +23,7 @@ from teleop_agent.clock import VirtualClock
 from teleop_agent.config import TeleopConfig
 from teleop_agent.errors import DeviceClosedError
 from teleop_agent.frame import Button
+from teleop_agent.haptics import Cue, Haptics
 from teleop_agent.policy import TeleopPolicy
 
 B = (Side.RIGHT, Button.SECONDARY)
@@ -41,7 +42,10 @@ class Desk:
         self.device = ScriptedDevice(script.frames)
         self.run = episodes.Run.open(folder, episodes.RunSpec.of(info))
         self.recorder = episodes.Recorder(self.run)
-        self.collector = Collector(env, self.recorder, info, model, self.device, clock, None, 9)
+        self.haptics = haptics = Haptics(env.control_hz)
+        self.collector = Collector(
+            env, self.recorder, info, model, self.device, clock, None, 9, haptics
+        )
         policy = TeleopPolicy(env, config)
         self.session = Session(
             env, self.device, policy, clock, self.collector, SessionConfig(auto_success=False)
@@ -414,3 +418,25 @@ def test_a_stall_is_told_of_and_stored(
     begun, simulated = episode.array("timing/t_obs_ns"), episode.array("timing/t_sim")
     lost = (begun[-1] - begun[0]) * 1e-9 - (simulated[-1] - simulated[0])
     assert lost == pytest.approx(attrs["lost_ns"] * 1e-9, abs=1e-6)
+
+
+def test_the_hands_feel_what_becomes_of_an_episode(
+    panda: Callable[..., PicoPandaEnv], tmp_path: Path
+) -> None:
+    """A success is felt once it is on the disk; a failure and a discarded one are told apart."""
+    script = Script()
+    for press, seconds in ((B, 0.15), (B, 1.0), (X, 0.15)):
+        act(script, *press, seconds=seconds)
+        script.hold(1.0)
+    desk = Desk(panda(), script, tmp_path)
+    played: list[Cue] = []
+    desk.haptics.play = lambda cue, sides=(): played.append(cue)  # type: ignore[method-assign]
+    desk.run_out()
+    ends = [cue for cue in played if cue in (Cue.SAVED, Cue.FAILED, Cue.DISCARDED, Cue.RECORDING)]
+    assert ends == [
+        *(Cue.RECORDING, Cue.SAVED),
+        *(Cue.RECORDING, Cue.FAILED),
+        *(Cue.RECORDING, Cue.DISCARDED),
+    ]
+    felt = desk.device.felt
+    assert len(felt) == len(desk.device.reads) - 1  # at every tick but the one that found the end

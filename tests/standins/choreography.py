@@ -10,7 +10,7 @@ Positions m and turns rad are in tracking: y up, -z forward for an operator of y
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -190,6 +190,7 @@ class ScriptedDevice(Device):
         self.has_eyes = eyes  # type: ignore[misc]
         self.views: list[SceneView] = []
         self.reads: list[int] = []
+        self.felt: list[Mapping[Side, float]] = []
         self.lost = 0
 
     def connect(self) -> None:
@@ -204,6 +205,9 @@ class ScriptedDevice(Device):
 
     def watch(self, view: SceneView) -> None:
         self.views.append(view)
+
+    def vibrate(self, strengths: Mapping[Side, float]) -> None:
+        self.felt.append(strengths)
 
     def read(self, now_ns: int) -> list[OperatorFrame]:
         if not self.reads:

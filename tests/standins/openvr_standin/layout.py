@@ -67,6 +67,7 @@ class Counters(ct.Structure):
         ("application_type", ct.c_uint32),
         ("quit_acknowledgements", ct.c_uint32),
         ("haptic_pulses", ct.c_uint32 * DEVICES),
+        ("haptic_us", ct.c_uint32 * DEVICES),  # of the last pulse
     )
 
 

@@ -203,8 +203,9 @@ static bool get_state(uint32_t index, VRControllerState_t *state, uint32_t size)
 
 static void trigger_haptic(uint32_t index, uint32_t axis, unsigned short microseconds) {
   (void)axis;
-  (void)microseconds;
-  if (index < DEVICES) shared->counters.haptic_pulses[index]++;
+  if (index >= DEVICES) return;
+  shared->counters.haptic_pulses[index]++;
+  shared->counters.haptic_us[index] = microseconds;
 }
 
 static bool poll_event(VREvent_t *event, uint32_t size) {

@@ -1,6 +1,7 @@
 """The OpenVR device against the stand-in runtime: values, hands, losses, inputs, ends."""
 
 import logging
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -436,3 +437,26 @@ def _moving(number: int) -> OperatorFrame:
     controller = Controller(pose, True, trigger=number / 64)
     t_ns = number * 11_111_111
     return OperatorFrame(number, t_ns, t_ns, pose, dict.fromkeys(Side, controller))
+
+
+def test_vibrations_are_pulses_of_the_hands_own_controller(
+    runtime: StandInRuntime, device: OpenVRDevice
+) -> None:
+    """As long as they are strong; not of one that has gone, and not after the last word."""
+    add_both(runtime)
+    frame_after(device, both_connected)
+    device.vibrate({Side.RIGHT: 0.5, Side.LEFT: 0.0})
+    time.sleep(0.05)
+    assert runtime.counters.haptic_pulses[5] > 3
+    assert runtime.counters.haptic_us[5] == 2000
+    assert runtime.counters.haptic_pulses[3] == 0
+    runtime.disconnect(5)
+    frame_after(device, lambda frame: not frame.controllers[Side.RIGHT].pose.connected)
+    pulses = runtime.counters.haptic_pulses[5]
+    device.vibrate({Side.RIGHT: 1.0, Side.LEFT: 1.0})
+    time.sleep(0.25)
+    assert runtime.counters.haptic_pulses[5] == pulses
+    assert runtime.counters.haptic_us[3] == 3999
+    left = runtime.counters.haptic_pulses[3]
+    time.sleep(0.05)
+    assert runtime.counters.haptic_pulses[3] == left

@@ -1,7 +1,8 @@
 """The reader thread, over sources made of a few lines."""
 
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 
 import pytest
 from watching import error_of, frames_until
@@ -26,6 +27,7 @@ class CountingSource:
         self.polled = 0
         self.threads = {threading.get_ident()}
         self.closed = threading.Event()
+        self.felt: list[Mapping[Side, float]] = []
 
     def poll(self) -> OperatorFrame | None:
         self.threads.add(threading.get_ident())
@@ -35,6 +37,10 @@ class CountingSource:
             return None
         self.polled += 1
         return frame_at(self.polled - 1, RealClock().now_ns())
+
+    def vibrate(self, strengths: Mapping[Side, float]) -> None:
+        self.threads.add(threading.get_ident())
+        self.felt.append(strengths)
 
     def close(self) -> None:
         self.threads.add(threading.get_ident())
@@ -157,3 +163,26 @@ def test_the_ring_gives_each_frame_once_in_order() -> None:
     assert [frame.seq for frame in ring.take(100)] == [4]
     assert ring.take(100) == []
     assert ring.overflow == 2
+
+
+def test_vibrations_reach_the_source_in_its_thread_and_end_by_themselves() -> None:
+    """A program that stands still does not leave hands shaking."""
+    with SourceDevice(lambda: CountingSource(10**6)) as device:
+        source = device.source
+        assert source is not None
+        time.sleep(0.02)
+        assert source.felt == []
+        device.vibrate({Side.RIGHT: 0.5, Side.LEFT: 0.0})
+        time.sleep(0.3)
+        felt = len(source.felt)
+        assert felt > 5
+        assert source.felt == [{Side.RIGHT: 0.5}] * felt  # zero is silence, not a weak pulse
+        time.sleep(0.05)
+        assert len(source.felt) == felt
+        device.vibrate({Side.RIGHT: 1.0})
+        device.vibrate({})  # the newest counts
+        time.sleep(0.05)
+        assert len(source.felt) <= felt + 1
+    assert len(source.threads) == 1
+    assert threading.get_ident() not in source.threads
+    device.vibrate({Side.RIGHT: 1.0})  # closed: nothing to shake
