@@ -1,25 +1,28 @@
 """Real-time priority for the thread that runs the control loop, where the system grants it.
 
 An ordinary thread that wakes up on a busy computer waits for its turn, several ms at worst; one of
-real-time priority runs at once. Only the calling thread is raised: reader, writer and viewer stay
-what they are.
+real-time priority runs at once. The process's other threads, such as the device's reader, are
+raised too, to below the loop: one that waits for its turn with the interpreter's lock in its hand
+would make the loop wait with it. What they do is short. The viewer, a process, is not raised.
 """
 
 import contextlib
 import ctypes
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 LEVEL = 20
 """Of SCHED_FIFO: before all that is not real time, after the kernel's interrupt threads at 50."""
+OTHER_LEVEL = 10
+"""Of the other threads: the loop goes before them."""
 NICE = -10
 """Where real time is not granted but this is: a share of a busy processor nine times as large."""
-TIME_CRITICAL = 15
-"""Windows' THREAD_PRIORITY_TIME_CRITICAL: before all but processes of the real-time class, which
-only an administrator may make. Unlike a class it is the thread's own."""
-_THREAD_PRIORITY_ERROR = 0x7FFFFFFF
+HIGH_PRIORITY_CLASS, TIME_CRITICAL = 0x80, 15
+"""Windows' names for the process and the loop's thread: before all but processes of the real-time
+class, which only an administrator may make."""
 
 LINUX_ADVICE = (
     f'to allow it: echo "$USER - rtprio {LEVEL}" | sudo tee /etc/security/limits.d/picopanda.conf, '
@@ -32,10 +35,10 @@ Restore = Callable[[], None]
 
 @dataclass(frozen=True, slots=True)
 class Priority:
-    """Say at what priority the thread runs."""
+    """Say at what priority the loop runs."""
 
     realtime: bool
-    """Whether it goes before every ordinary thread."""
+    """Whether it goes before every ordinary program."""
     what: str
     advice: str = ""
     """How to be granted real time; empty when it is."""
@@ -50,6 +53,8 @@ class Priority:
 @contextlib.contextmanager
 def raised_priority() -> Iterator[Priority]:
     """Give the calling thread the highest priority that is granted, until the block ends.
+
+    Threads that it starts have it too, processes as well where the system hands it on.
 
     Never fails: what was granted is said by the ``Priority``.
     """
@@ -70,49 +75,67 @@ def _stay() -> None:
 
 
 def _raise_linux() -> tuple[Priority, Restore]:
-    before, param = os.sched_getscheduler(0), os.sched_getparam(0)
-    try:
-        # Threads and processes that this one starts are ordinary ones.
-        reset = os.SCHED_RESET_ON_FORK
-        os.sched_setscheduler(0, os.SCHED_FIFO | reset, os.sched_param(LEVEL))
-    except OSError as error:
-        return _raise_nice(error.strerror or "refused")
+    before = {
+        thread: (os.sched_getscheduler(thread), os.sched_getparam(thread)) for thread in _threads()
+    }
 
     def restore() -> None:
-        try:
-            os.sched_setscheduler(0, before, param)
-        except PermissionError:  # dropping reset-on-fork takes more rights than setting it
-            os.sched_setscheduler(0, before | reset, param)
+        for thread, (policy, param) in before.items():
+            with contextlib.suppress(ProcessLookupError):  # it has ended
+                os.sched_setscheduler(thread, policy, param)
 
+    try:
+        for thread in before:
+            level = LEVEL if thread == threading.get_native_id() else OTHER_LEVEL
+            with contextlib.suppress(ProcessLookupError):
+                os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(level))
+    except OSError as error:
+        restore()
+        return _raise_nice(error.strerror or "refused")
     return Priority(True, f"SCHED_FIFO {LEVEL}"), restore
 
 
 def _raise_nice(refusal: str) -> tuple[Priority, Restore]:
-    # Of the thread, as Linux has it; POSIX would have it of the process.
-    before = os.getpriority(os.PRIO_PROCESS, 0)
-    try:
-        os.setpriority(os.PRIO_PROCESS, 0, min(NICE, before))
-    except OSError:
-        return Priority(False, refusal, LINUX_ADVICE), _stay
-    what = f"{refusal}; nice {NICE} instead"
+    # Of threads, as Linux has it; POSIX would have it of the process.
+    before = {thread: os.getpriority(os.PRIO_PROCESS, thread) for thread in _threads()}
 
     def restore() -> None:
-        os.setpriority(os.PRIO_PROCESS, 0, before)
+        for thread, nice in before.items():
+            with contextlib.suppress(ProcessLookupError):
+                os.setpriority(os.PRIO_PROCESS, thread, nice)
 
-    return Priority(False, what, LINUX_ADVICE), restore
+    try:
+        for thread, nice in before.items():
+            with contextlib.suppress(ProcessLookupError):
+                os.setpriority(os.PRIO_PROCESS, thread, min(NICE, nice))
+    except OSError:
+        restore()
+        return Priority(False, refusal, LINUX_ADVICE), _stay
+    return Priority(False, f"{refusal}; nice {NICE} instead", LINUX_ADVICE), restore
+
+
+def _threads() -> list[int]:
+    """Return the ids of Python's threads; libraries' own never hold the interpreter's lock."""
+    found = (thread.native_id for thread in threading.enumerate())
+    return [thread for thread in found if thread is not None]
 
 
 def _raise_windows(kernel32: "ctypes.CDLL") -> tuple[Priority, Restore]:
-    """Raise the thread; since Python 3.11 ``time.sleep`` has a fine timer of its own there."""
-    kernel32.GetCurrentThread.restype = ctypes.c_void_p
-    kernel32.GetThreadPriority.argtypes = [ctypes.c_void_p]
-    kernel32.SetThreadPriority.argtypes = [ctypes.c_void_p, ctypes.c_int]
-    thread = kernel32.GetCurrentThread()
-    before = kernel32.GetThreadPriority(thread)
-    if before == _THREAD_PRIORITY_ERROR or not kernel32.SetThreadPriority(thread, TIME_CRITICAL):
-        return Priority(False, "refused by Windows", OTHER_ADVICE), _stay
+    """Raise process and thread; since Python 3.11 ``time.sleep`` has a fine timer of its own."""
+    kernel32.GetCurrentProcess.restype = kernel32.GetCurrentThread.restype = ctypes.c_void_p
+    for name in ("GetPriorityClass", "GetThreadPriority"):
+        getattr(kernel32, name).argtypes = [ctypes.c_void_p]
+    for name in ("SetPriorityClass", "SetThreadPriority"):
+        getattr(kernel32, name).argtypes = [ctypes.c_void_p, ctypes.c_int]
+    process, thread = kernel32.GetCurrentProcess(), kernel32.GetCurrentThread()
+    before = kernel32.GetPriorityClass(process), kernel32.GetThreadPriority(thread)
 
     def restore() -> None:
-        kernel32.SetThreadPriority(thread, before)
+        kernel32.SetThreadPriority(thread, before[1])
+        kernel32.SetPriorityClass(process, before[0])
 
-    return Priority(True, "THREAD_PRIORITY_TIME_CRITICAL"), restore
+    raised = kernel32.SetPriorityClass(process, HIGH_PRIORITY_CLASS)
+    if not (raised and kernel32.SetThreadPriority(thread, TIME_CRITICAL)):
+        restore()
+        return Priority(False, "refused by Windows", OTHER_ADVICE), _stay
+    return Priority(True, "high class, time-critical thread"), restore
