@@ -3,6 +3,7 @@
 from .compiled import CompiledModel, state_components
 from .errors import (
     EpisodesError,
+    ExportError,
     FileFormatError,
     MissingExtraError,
     RecordError,
@@ -32,6 +33,7 @@ __all__ = [
     "EpisodeInfo",
     "EpisodeResult",
     "EpisodesError",
+    "ExportError",
     "FileFormatError",
     "HandRecord",
     "MissingExtraError",

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from .docs import markdown
 from .errors import EpisodesError, ReplayError
+from .export import export
 from .reader import Episode, open_run
 from .repair import repair
 from .replay import Mode, ReplayReport, replay
@@ -189,6 +190,26 @@ class Report:
 
 
 @dataclass(frozen=True)
+class Export:
+    """Write episodes in another format, one file an episode, for analysis elsewhere."""
+
+    path: tyro.conf.Positional[Path]
+    """An episode's file, or a run's folder for all of its episodes."""
+    out: Path
+    """The folder to write into, as demo_000000.csv and so on."""
+    format: str = "csv"
+    """csv: every row with targets, poses, what the IK left, limits, times, states and ctrl."""
+    overwrite: bool = False
+    """Replace files that are there; else they are an error."""
+
+    def run(self, console: Console) -> int:
+        """Write, and print where."""
+        for path in export(open_run(self.path), self.out, self.format, self.overwrite):
+            _say(console, str(path))
+        return OK
+
+
+@dataclass(frozen=True)
 class Schema:
     """Print the layout's page, docs/dataset.md."""
 
@@ -210,6 +231,7 @@ Command = Union[  # noqa: UP007  tyro wants the names of its subcommands inside
     Annotated[Repair, tyro.conf.subcommand("repair")],
     Annotated[Replay, tyro.conf.subcommand("replay")],
     Annotated[Report, tyro.conf.subcommand("report")],
+    Annotated[Export, tyro.conf.subcommand("export")],
     Annotated[Schema, tyro.conf.subcommand("schema")],
 ]
 

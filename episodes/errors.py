@@ -27,3 +27,7 @@ class ReplayError(EpisodesError):
 
 class MissingExtraError(EpisodesError, ImportError):
     """Report that an optional package is missing; the message names the extra to install."""
+
+
+class ExportError(EpisodesError):
+    """Report an export that cannot be written; the message says where and what to do."""
