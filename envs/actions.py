@@ -27,6 +27,8 @@ class ControlMode(ABC):
     """Translate between one arm's absolute command and its part of an action."""
 
     name: ClassVar[str]
+    follows_poses: ClassVar[bool] = True
+    """Joints come from the inverse kinematics, and with it the distance between links."""
 
     def __init__(self, period: float) -> None:
         """``period`` [s] of control."""
@@ -170,6 +172,7 @@ class JointPositions(ControlMode):
     """Give absolute joint targets."""
 
     name = "joint"
+    follows_poses = False
 
     def labels(self, arm: ArmController) -> tuple[str, ...]:
         """Return the names of the arm's joints, and the gripper."""

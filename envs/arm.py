@@ -9,8 +9,8 @@ import numpy as np
 
 from kinematics import EndEffectorTarget, Side, Workspace
 from kinematics.frames import Array, quat_wxyz
-from kinematics.ik import ArmIK, IKTick, as_index
-from kinematics.names import joint_addresses, named_id
+from kinematics.ik import ArmIK, IKTick
+from kinematics.names import as_index, joint_addresses, named_id
 
 from .scene import HAND, Mount, compose_arm
 from .servo import GripperServo, JointServo
@@ -28,6 +28,8 @@ class Clamp(IntFlag):
     """The target ran ahead of the measured tool: something blocks the arm."""
     REACH = 8
     """The IK could not follow: out of reach or against joint limits."""
+    CLEARANCE = 16
+    """A link was too near to another or to the table, or on its way there too fast."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ class ArmController:
         )
         timestep = model.opt.timestep
         self._period, self._ticks = n_substeps * timestep, n_ticks
-        self._tick_time = self._period / n_ticks
+        self.tick_time = self._period / n_ticks
         n = len(names)
         ctrlrange = model.actuator_ctrlrange[self.actuators]
         self._servo = JointServo(n, n_substeps, n_ticks, timestep, arm.servo_time, ctrlrange)
@@ -267,7 +269,7 @@ class ArmController:
             between[:] = start_q
             mujoco.mju_quatIntegrate(between, self._turn, share)
             mujoco.mju_addScl(point, start_p, self._way, share)
-            ik.step(point, between, self._tick_time)
+            ik.step(point, between, self.tick_time)
             self._postures[k] = ik.q
 
     def _joint_ctrl(self, ctrl: Array) -> Array:
@@ -301,13 +303,17 @@ class ArmController:
 
     def _stay_in_reach(self, tick: IKTick) -> None:
         """Draw the accepted target back to what the IK reached, so that it never winds up."""
+        near = self.ik.barriers.acted
+        if near:
+            self.clamps |= Clamp.CLEARANCE
         if (
             tick.position_error <= self.leash.reach_m
             and tick.rotation_error <= self.leash.reach_rad
         ):
             return
         position, quat = self.ik.tool()
-        self._pull(position, quat, self.leash.reach_m, self.leash.reach_rad, Clamp.REACH)
+        reason = Clamp.CLEARANCE if near else Clamp.REACH
+        self._pull(position, quat, self.leash.reach_m, self.leash.reach_rad, reason)
         self._keep_inside()
 
     def _toward(

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import gymnasium as gym
@@ -17,7 +18,9 @@ from kinematics.frames import Array
 
 from .actions import CONTROL_MODES, ActionCodec
 from .arm import ArmController
+from .clearance import ClearanceLimit
 from .errors import EnvError, OptionError, StateError
+from .links import Links
 from .observations import Observation, Observer
 from .options import check_choice, check_names, check_pixels, check_reach, check_seconds
 from .pictures import Pictures
@@ -66,6 +69,9 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
     T is ``1 / control_hz``; gripper -1 open .. +1 closed. A zero ``ee_delta`` holds exactly. The
     names of the entries begin with ``robot0_`` for the right arm (or the only one), ``robot1_`` for
     the left.
+
+    In ``ee_delta`` and ``ee_pose`` the arm's links keep a distance from the other arm's, from the
+    table and from each other, and slide along (``envs.links``); ``joint`` has no such limit.
 
     ## Observation space
 
@@ -242,6 +248,10 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         }
         self.task = task(self.model, task_arms)
         self._codec = ActionCodec(control, self.arms, self.n_substeps * TIMESTEP)
+        self._links = cache(lambda: Links(mounts, self.model))
+        self._limit: ClearanceLimit | None = None
+        if self._codec.mode.follows_poses:
+            self._limit = ClearanceLimit(self._links(), self.arms)
         self.action_names = self._codec.names
         self.action_description = self._codec.description
         self.control_mode = self._codec.mode.name
@@ -286,6 +296,8 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
         """Execute one control step of ``1 / control_hz`` seconds."""
         if self._ended:
             raise EnvError("the episode has not begun or is over: call reset() before step()")
+        if self._limit is not None:
+            self._limit.update(self.data.qpos)
         n_clipped = self._codec.apply(self.data, action, self.ctrl)
         self.t_physics_ns = self.now_ns()
         self._run_physics(self._ctrl_rows)
@@ -328,6 +340,14 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
     def measured(self, side: Side) -> EndEffectorTarget:
         """Return where the tool is and how far the gripper is closed."""
         return self.arms[side].measured_target(self.data)
+
+    def clearances(self) -> dict[Side, float]:
+        """Return how near each arm's links are to anything they keep a distance from [m].
+
+        Measured: the other arm, the table and the arm's own links but for neighbours; of fingers
+        the other arm's links only (``envs.links``). Negative: they overlap by as much.
+        """
+        return self._links().smallest(self.data.qpos)
 
     def encode(self, commands: Mapping[Side, EndEffectorTarget]) -> npt.NDArray[np.float32]:
         """Return the action that asks for absolute ``commands``, in the control mode."""

@@ -6,6 +6,7 @@ servos made of it, and from the guard's and the clock's own records.
 
 import dataclasses
 import json
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -49,6 +50,8 @@ class Quality:
     """Times that a fault of the stream held an engaged arm."""
     clutches: int
     """Engagements, the first one included."""
+    clearance_m: float = math.nan
+    """Smallest distance that any arm's links came to [m]; NaN where it was not measured."""
 
     def json(self) -> str:
         """Return the figures as JSON."""
@@ -66,6 +69,8 @@ class Quality:
         ):
             if share > most:
                 found.append(f"{100 * share:.0f} % {what}")
+        if self.clearance_m < LEAST_CLEARANCE_M:
+            found.append(f"links {max(1000 * self.clearance_m, 0.0):.0f} mm apart")
         if self.efficiency < LEAST_EFFICIENCY:
             found.append(f"a way {1 / max(self.efficiency, 0.01):.0f} times as long as need be")
         return found
@@ -77,6 +82,9 @@ MOST_CLAMPED = 0.2
 """The target was elsewhere than the hand for a fifth of the time."""
 MOST_LATE = 0.01
 """More than one tick in a hundred: time was stretched."""
+LEAST_CLEARANCE_M = 0.002
+"""The smallest distance that the limit keeps is 5 mm, less what the servos trail by: nearer, links
+were pushed against each other, or driven there joint by joint."""
 LEAST_EFFICIENCY = 0.3
 """Round an obstacle and back it is 0.5; less is searching."""
 
@@ -106,6 +114,7 @@ def measure(draft: "Draft") -> Quality:
         late=float(np.mean([row.late for row in rows])),
         losses=sum(_losses(draft, side) for side in sides),
         clutches=sum(_rises(draft, side) for side in sides),
+        clearance_m=min(hand.clearance for row in rows for hand in row.hands.values()),
     )
 
 

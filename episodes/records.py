@@ -71,6 +71,8 @@ class HandRecord:
     """[m] left over by the IK; NaN where no IK ran."""
     ik_rotation_error: float = math.nan
     """[rad] left over by the IK; NaN where no IK ran."""
+    clearance: float = math.nan
+    """[m] from the arm's links to the nearest thing they keep a distance from; NaN if unknown."""
     filtered_position: Array = field(default_factory=lambda: _nan(3))
     """(3,) [m] of grip in tracking, after the filter; NaN when there is none."""
     filtered_quat: Array = field(default_factory=lambda: _nan(4))

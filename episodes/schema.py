@@ -197,6 +197,11 @@ _ARM = (
     Field("control/robot{robot}_ik_rotation_error", Scope.ARM, ("T",), "f8", "rad",
           "Left over by the inverse kinematics; NaN where it did not run.",
           lambda h: h.ik_rotation_error, finite=False),
+    Field("control/robot{robot}_clearance", Scope.ARM, ("T",), "f8", "m",
+          "Smallest distance after the step, as measured: of the arm's links from the other arm's, "
+          "from the table and from each other, neighbours left out; of its fingers from the other "
+          "arm's links only. Negative: they overlap. NaN if it was not measured.",
+          lambda h: h.clearance, finite=False),
     Field("control/robot{robot}_clamps", Scope.ARM, ("T",), "u4", "bits",
           "Limits that acted in the step.", lambda h: h.clamps, flags="clamp_flags"),
 )  # fmt: skip

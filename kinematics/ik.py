@@ -7,7 +7,8 @@ Every tick minimises, over the joint increment dq,
 
 in the box [max(lower - q, -v dt), min(upper - q, v dt)]. Joint range and speed are both boxes on
 dq, so MuJoCo's ``mju_boxQP`` (a projected Newton method, Tassa et al. 2014) solves it exactly;
-clipping after the solve instead loses the arm at its limits. A tick calls MuJoCo's own dense
+clipping after the solve instead loses the arm at its limits. Where ``barriers`` stand, the same
+sum is brought to its least within them (``kinematics.barriers``). A tick calls MuJoCo's own dense
 routines and elementwise numpy only, never BLAS, so that it gives the same bits under any of them.
 """
 
@@ -21,9 +22,10 @@ import mujoco
 import numpy as np
 import numpy.typing as npt
 
+from .barriers import Barriers
 from .errors import KinematicsError
 from .frames import Array, pose, quat_wxyz
-from .names import joint_addresses, named_id
+from .names import as_index, joint_addresses, named_id
 
 
 class IKStatus(IntEnum):
@@ -98,14 +100,6 @@ class IKSolution:
         return self.status is IKStatus.CONVERGED
 
 
-def as_index(addresses: npt.NDArray[np.intp]) -> slice | npt.NDArray[np.intp]:
-    """Return a slice for addresses (n,) that follow one another: indexing by it is faster."""
-    first = int(addresses[0])
-    if np.array_equal(addresses, np.arange(first, first + len(addresses))):
-        return slice(first, first + len(addresses))
-    return addresses
-
-
 class ArmIK:
     """Keep one arm's commanded posture and move it toward tool targets.
 
@@ -148,6 +142,8 @@ class ArmIK:
             raise KinematicsError(f"velocity_limits must be {n} positive rad/s")
         if self.rest.shape != (n,):
             raise KinematicsError(f"rest must have {n} joint positions, got {self.rest.shape}")
+        self.barriers = Barriers(model, self._data, self._dof_adr, self.velocity_limits)
+        """Stand in the way of ``step``, not of ``solve``; the caller keeps them up to date."""
         self._allocate(n)
         self.reset()
 
@@ -165,7 +161,7 @@ class ArmIK:
         whole = np.array_equal(self._dof_adr, np.arange(model.nv))
         self._jac = self._jac_full if whole else np.zeros((6, n))
         self._gram, self._hessian = np.zeros((n, n)), np.zeros((n, n))
-        self._gradient, self._null = np.zeros(n), np.zeros(n)
+        self._gradient, self._null, self._drag = np.zeros(n), np.zeros(n), np.zeros(n)
         self._gram_flat, self._hessian_flat = self._gram.reshape(-1), self._hessian.reshape(-1)
         self._eye_flat = np.eye(n).reshape(-1)
         self._box_lower, self._box_upper = np.zeros(n), np.zeros(n)
@@ -184,6 +180,11 @@ class ArmIK:
     def velocity(self) -> Array:
         """Return a copy of the last tick's joint increment (n,) [rad], per tick."""
         return self._step.copy()
+
+    def carrier(self, body: str) -> int:
+        """Return the body of that name, for barriers: 0 if no joint of the arm moves it."""
+        index = named_id(self._model, mujoco.mjtObj.mjOBJ_BODY, body)
+        return index if self._model.body_weldid[index] else 0
 
     def reset(self, q: npt.ArrayLike | None = None, increment: npt.ArrayLike | None = None) -> None:
         """Stand at posture ``q`` (n,) [rad], the rest posture by default.
@@ -245,7 +246,14 @@ class ArmIK:
         self._lean(config.posture * config.posture_gain)
         mujoco.mju_addToScl(self._gradient, self._step, -config.smoothness)
         np.subtract(self._gradient, self._null, out=self._gradient)
+        if self.barriers:
+            mujoco.mju_scl(self._drag, self._step, config.smoothness * _BRAKE)
         self._solve_box()
+        if self.barriers:
+            self.barriers.keep(
+                *(self._step, dt, self._hessian, self._gradient, self._drag),
+                *(self._box_lower, self._box_upper),
+            )
         np.add(self._q, self._step, out=self._q)
         self._refresh()
 
@@ -377,6 +385,9 @@ class ArmIK:
         return IKSolution(self.q, tick.status, tick.position_error, tick.rotation_error, done)
 
 
+_BRAKE = 0.1
+"""Share of the joints' motion that a tick at a barrier does not want to keep. What the tool may not
+do the joints would else go on doing: at full speed through the null space, for half a second."""
 _SLIVER = 1e-12
 """rad; far below what a joint can show."""
 _STALLED = 0.999

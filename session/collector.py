@@ -2,16 +2,18 @@
 
 import contextlib
 import dataclasses
+import math
 import secrets
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 import episodes
 from envs.panda_env import PicoPandaEnv
 from envs.viewer import ViewerProcess
 from episodes.quality import MOST_LATE
+from kinematics import Side
 from teleop_agent.clock import Clock
 from teleop_agent.devices import Device
 from teleop_agent.frame import OperatorFrame
@@ -19,7 +21,7 @@ from teleop_agent.haptics import Cue, Haptics
 from teleop_agent.policy import PolicyStep
 
 from .loop import EpisodeEnd, Phase, Rejected, Row, Session, Verdict
-from .records import LastPoses, raw_frame, recorded, step_record
+from .records import CLAMP_FLAGS, LastPoses, raw_frame, recorded, step_record
 
 
 class StatusLine:
@@ -55,6 +57,8 @@ def _judged(quality: episodes.Quality) -> str:
     """Say in a few words how well an episode was done, and whether to do it again."""
     doubts = quality.doubts()
     good = f"way {quality.path_m:.1f} m, {100 * quality.efficiency:.0f} % straight"
+    if math.isfinite(quality.clearance_m):
+        good += f", links {1000 * quality.clearance_m:.0f} mm apart at the nearest"
     return f"{good}: {'good' if not doubts else 'redo? ' + ', '.join(doubts)}"
 
 
@@ -63,6 +67,8 @@ def slower_than_real_time(late: int, rows: int) -> bool:
     return late > MOST_LATE * max(rows, 100)
 
 
+NEAR_M = 0.04
+"""Links so near are worth a word; a hand that grasps from the table stays 50 mm above it."""
 CONFIRM_NS = 5_000_000_000
 """Between asking to delete an episode and asking again; pressing takes 0.8 s."""
 
@@ -87,6 +93,8 @@ class Collector:
         self._haptics = haptics
         self._line, self._last, self._overflow = StatusLine(), LastPoses(), 0
         self._notice, self._slow = "", False
+        self._hands: Mapping[Side, episodes.HandRecord] = {}
+        """Of the last row."""
         self.error: episodes.EpisodesError | None = None
         self.session: Session | None = None
         self.kept: list[Verdict] = []
@@ -106,7 +114,7 @@ class Collector:
             attempt_id=secrets.token_hex(8),
             edits=self._env.edits,
         )
-        self._overflow, self._slow = self._device.overflow, False
+        self._overflow, self._hands, self._slow = self._device.overflow, {}, False
         with self._noted():
             self._recorder.start(info, self._model)
         self._haptics.play(Cue.RECORDING)
@@ -121,7 +129,9 @@ class Collector:
             with self._noted():
                 self._recorder.raw(raw_frame(frame) for frame in row.frames)
             with self._noted():
-                self._recorder.append(step_record(row, self._env, self._last))
+                record = step_record(row, self._env, self._last)
+                self._hands = record.hands
+                self._recorder.append(record)
 
     def rewound(self, rejected: Rejected) -> None:
         """Cut the rejected rows off; they become a failure of their own."""
@@ -225,7 +235,7 @@ class Collector:
 
     def _text(self, phase: Phase, policy: PolicyStep, late: int) -> str:
         hands = ", ".join(
-            f"{side} {hand.state}" + (f": {hand.reason}" if hand.reason else "")
+            f"{side} {hand.state}" + (f": {hand.reason}" if hand.reason else "") + self._near(side)
             for side, hand in policy.hands.items()
         )
         good = self.kept.count(Verdict.SUCCESS)
@@ -233,6 +243,14 @@ class Collector:
         rows, hz = self._recorder.n_rows, self._env.control_hz
         slow = " (SLOW)" if self._slow else ""
         return f"{count}\n{phase} {rows / hz:5.1f} s at {hz} Hz, {late} late{slow}\n{hands}"
+
+    def _near(self, side: Side) -> str:
+        """Return how near the side's links are to something, once that is worth a word."""
+        hand = self._hands.get(side)
+        if hand is None or not hand.clearance < NEAR_M:
+            return ""
+        held = " held off" if hand.clamps & CLAMP_FLAGS["env_clearance"] else ""
+        return f"{held} {1000 * hand.clearance:.0f} mm from touching"
 
     def _length(self, end: EpisodeEnd) -> str:
         return f"{end.rows / self._env.control_hz:.1f} s"

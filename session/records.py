@@ -109,7 +109,11 @@ def tracks(hand: HandStep, controller: Controller | None) -> bool:
 
 
 def hand_record(
-    hand: HandStep, env: PicoPandaEnv, controller: Controller | None, pose: dict[str, Array]
+    hand: HandStep,
+    env: PicoPandaEnv,
+    controller: Controller | None,
+    pose: dict[str, Array],
+    clearance: float,
 ) -> episodes.HandRecord:
     """Convert one hand's causal chain of a row, after the step."""
     arm = env.arms[hand.side]
@@ -132,6 +136,7 @@ def hand_record(
         clamps=int(hand.clamps) | int(arm.clamps) << CLAMP_SHIFT,
         ik_position_error=arm.residual.position_error,
         ik_rotation_error=arm.residual.rotation_error,
+        clearance=clearance,
         trigger=hand.trigger,
         grip=hand.grip,
         stick=controller.stick if controller else (0.0, 0.0),
@@ -157,10 +162,14 @@ def recorded(
 
 def step_record(row: Row, env: PicoPandaEnv, last: LastPoses) -> episodes.StepRecord:
     """Convert a row, right after the step that it tells of."""
-    newest = row.policy.frame
+    newest, clearances = row.policy.frame, env.clearances()
     hands = {
         side: hand_record(
-            hand, env, newest.controllers[hand.controller] if newest else None, last.hand(side)
+            hand,
+            env,
+            newest.controllers[hand.controller] if newest else None,
+            last.hand(side),
+            clearances[side],
         )
         for side, hand in row.policy.hands.items()
     }

@@ -14,7 +14,8 @@ RIGHT, LEFT = Side.RIGHT, Side.LEFT
 
 
 def hand(position: Any, **more: Any) -> SimpleNamespace:
-    values = {"closure": 0.0, "engaged": True, "clamps": 0, "guard_reason": ""} | more
+    values = {"closure": 0.0, "engaged": True, "clamps": 0, "guard_reason": ""}
+    values |= {"clearance": 0.09} | more
     quat = values.pop("quat", (0.0, 1.0, 0.0, 0.0))
     return SimpleNamespace(accepted_position=np.array(position), accepted_quat=quat, **values)
 
@@ -105,3 +106,11 @@ def test_short_episodes_have_figures_too(rows: int) -> None:
 
 def vars_of(quality: Quality) -> list[float]:
     return [getattr(quality, name) for name in Quality.__slots__]
+
+
+def test_links_that_nearly_touched_are_a_doubt() -> None:
+    path = along((0.3, 0, 0.2), (0.6, 0, 0.2))
+    near = figures([hand(p, clearance=0.05 - 0.001 * k) for k, p in enumerate(path)])
+    assert near.clearance_m == pytest.approx(0.001)
+    assert near.doubts() == ["links 1 mm apart"]
+    assert figures([hand(p, clearance=float("nan")) for p in path]).doubts() == []

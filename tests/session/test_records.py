@@ -291,6 +291,18 @@ def test_both_rooms_clamps_are_recorded(panda: Callable[..., PicoPandaEnv]) -> N
         assert hand.clamps & 0xFF == int(row.policy.hands[Side.RIGHT].clamps)
 
 
+def test_every_row_holds_how_near_the_arm_came(panda: Callable[..., PicoPandaEnv]) -> None:
+    script = Script()
+    script.engage()
+    script.press(*B)
+    env = panda()
+    recording = Recording(env, script)
+    seen = [hand.clearance for hand in recording.hands()]
+    assert len(set(seen)) > 1, "each of its own row"
+    assert seen[-1] == pytest.approx(env.clearances()[Side.RIGHT], abs=1e-3)
+    assert 0.05 < min(seen) <= max(seen) < 0.2
+
+
 def test_the_info_describes_the_environment(panda: Callable[..., PicoPandaEnv]) -> None:
     env = panda(control_hz=25)
     config = dataclasses.replace(TeleopConfig(), filter="one_euro")

@@ -105,6 +105,7 @@ def hand_of(env: Any, step: int, action: np.ndarray, t_ns: int) -> HandRecord:
         T_world_tracking=np.array([[0.0, 0, -1, 0], [-1, 0, 0, 0], [0, 1, 0, 0.03], [0, 0, 0, 1]]),
         clamps=2 if step % 7 == 0 else 0,
         ik_position_error=1e-4 * step,
+        clearance=0.05 - 1e-4 * step,
         filtered_position=np.array([0.0, 0.0, -target[0]]) if seen else nan[:3],
         filtered_quat=quat if seen else nan,
         controller_position=np.array([0.0, 0.0, -target[0] - 0.001]) if seen else nan[:3],
