@@ -129,6 +129,25 @@ def test_a_window_follows_the_episode(make: Make, screen: Screen) -> None:
     env.close()
 
 
+def test_a_window_and_two_cameras_at_once(
+    make: Make, screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has a context of its own: neither disturbs the other, and both show every step."""
+    monkeypatch.setenv("MUJOCO_GL", "egl")  # not the virtual screen, which goes with this test
+    cameras = ("front", "wrist")
+    env = make(task="pick", render_mode="human", cameras=cameras, camera_width=64, camera_height=48)
+    bare = make(task="pick", cameras=cameras, camera_width=64, camera_height=48)
+    seen, want = env.reset(seed=0)[0], bare.reset(seed=0)[0]
+    for step in range(20):
+        for name in cameras:
+            picture = seen[f"{name}_image"]
+            assert picture.std() > 5.0, (step, name)
+            np.testing.assert_array_equal(picture, want[f"{name}_image"])
+        action = np.array([0.0, 0.0, -0.5, 0.0, 0.0, 0.0, -1.0], np.float32)
+        seen, want = env.step(action)[0], bare.step(action)[0]
+    assert _eventually(lambda: _red(screen.pixels()) > 20), "the cube is in sight"
+
+
 @pytest.mark.usefixtures("no_screen")
 def test_a_window_needs_a_display(make: Make) -> None:
     env = make(render_mode="human")
