@@ -22,6 +22,7 @@ from teleop_agent.config import TeleopConfig
 from teleop_agent.devices import Device
 from teleop_agent.errors import DeviceClosedError
 from teleop_agent.frame import Button
+from teleop_agent.haptics import Haptics
 from teleop_agent.policy import TeleopPolicy
 
 DONE = (Side.RIGHT, Button.SECONDARY)
@@ -50,7 +51,8 @@ def record(
     info = episode_info(env, "script", "anonymous", config, clock, model.sha256)
     run = episodes.Run.open(folder, episodes.RunSpec.of(info))
     with episodes.Recorder(run) as recorder, device:
-        collector = Collector(env, recorder, info, model, device, clock, None, count)
+        haptics = Haptics(env.control_hz)
+        collector = Collector(env, recorder, info, model, device, clock, None, count, haptics)
         policy, settings = TeleopPolicy(env, config), SessionConfig(auto_success=False)
         session = Session(env, device, policy, clock, collector, settings)
         collector.session = session
