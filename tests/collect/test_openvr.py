@@ -75,6 +75,43 @@ def test_a_pick_is_recorded_as_served(
     assert runtime.counters.inits == runtime.counters.cleanups == 1
 
 
+# Two arms, a controller each.
+
+
+def test_two_handed_tasks_are_collected_with_both_controllers(
+    openvr_library: Path, tmp_path: Path
+) -> None:
+    """Side by side, as each takes its time."""
+    seeds = {"handover": 6, "lift_tray": 2}  # solved whatever the phase between poll and tick
+    with ExitStack() as stack:
+        running = {}
+        for task, seed in seeds.items():
+            folder = tmp_path / task
+            folder.mkdir()
+            runtime = StandInRuntime(folder, openvr_library)
+            end, frames = simulated(task, seed)
+            assert end.verdict is Verdict.SUCCESS
+            player = Player(runtime, frames)
+            options = headset(folder / "out", "--episodes", 1, "--seed", seed, task=task)
+            program = Program(options, folder / "program", env=runtime.env)
+            stack.callback(program.kill)
+            running[task] = player, program
+        for player, program in running.values():
+            program.wait_for("recording into")
+            stack.enter_context(player)
+        for task, (player, program) in running.items():
+            program.ends_with(0)
+            (episode,) = open_run(tmp_path / task / "out")
+            assert episode.success
+            assert (episode.attrs["outcome"], episode.attrs["end_reason"]) == ("success", "task")
+            find_served(raw_frames(episode), player.served)
+            for side in Side:  # each arm by its own hand
+                assert episode.array(f"operator/{side}_clutch").any()
+                closure = episode.array(f"operator/{side}_closure")
+                assert closure.max() - closure.min() > 0.3
+            assert episodes_command("replay", episode.path) == 0
+
+
 # Everything that goes wrong, in one session.
 
 

@@ -104,6 +104,15 @@ def test_two_arms_are_recorded_and_come_out_again(
     assert episodes_command("verify", out) == 0
 
 
+def test_a_bar_is_handed_over_by_the_simulated_operator(collect: Collect, out: Path) -> None:
+    collect(*sim(out, "--episodes", 1, "--seed", 6, task="handover")).ends_with(0)
+    (episode,) = open_run(out)
+    assert (episode.attrs["outcome"], episode.attrs["end_reason"]) == ("success", "task")
+    for side in Side:
+        assert episode.array(f"operator/{side}_clutch").any()
+    assert episodes_command("replay", episode.path) == 0
+
+
 @pytest.mark.parametrize(("control", "control_hz"), [("ee_pose", 100), ("joint", 20)])
 def test_other_modes_and_rates(collect: Collect, out: Path, control: str, control_hz: int) -> None:
     options = ("--control", control, "--control-hz", control_hz, "--operator", "P-7", "-n", 1)
