@@ -201,7 +201,8 @@ class TeleopPolicy:
 
     def _rereference(self, frame: OperatorFrame, notices: list[str]) -> EpisodeEvent:
         self.let_go()
-        fault = self.facing.take(frame.head)
+        off = self.config.require_headset and not frame.headset_worn
+        fault = Reason.HEADSET_OFF if off else self.facing.take(frame.head)
         if fault is None:
             return EpisodeEvent.REREFERENCE
         notices.append(f"re-reference refused: {fault}; look ahead with the headset on, press A")

@@ -218,6 +218,25 @@ def test_a_is_refused_while_the_headset_is_lost(session) -> None:
     assert s.policy.facing.yaw == 0.0
 
 
+def test_a_is_refused_while_the_headset_is_off_unless_nobody_needs_it(session) -> None:
+    for needed, answer in ((True, "re-reference refused"), (False, "re-reference")):
+        s = session(TeleopConfig(require_headset=needed), head_yaw=1.0)
+        s.headset_worn = False
+        s.run(0.1)
+        s.right.buttons = Button.PRIMARY
+        s.run(0.1)
+        assert s.events == [answer]
+        assert (s.policy.facing.yaw is None) is needed
+
+
+def test_who_looks_at_a_screen_may_take_the_headset_off(session) -> None:
+    s = session(TeleopConfig(require_headset=False))
+    s.headset_worn = False
+    s.engage()
+    s.glide(0.5, (0.0, 0.1, 0.0))
+    assert np.allclose(s.target().position - s.env.start, (0.0, 0.0, 0.06), atol=1e-6)
+
+
 def test_without_a_headset_pose_the_first_engagement_is_refused(session) -> None:
     s = session()
     s.head.valid = False
