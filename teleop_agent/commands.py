@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 from rich.console import Console
@@ -60,6 +60,50 @@ class RecordTrace:
                 stopped=stop.is_set,
             )
         _say(console, f"{frames} frames in {self.file}")
+        return OK
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Measure in real time how long a hand's motion takes to the robot, stage by stage.
+
+    By default the hand is a stimulus that leaps by 10 mm at known times, polled by a thread as
+    SteamVR is: only with it are the answers of ctrl and tool known. No window, no recording.
+    """
+
+    device: str = "leap"
+    """leap (the stimulus), or one that `python -m teleop_agent devices` lists."""
+    seconds: float = 10.0
+    """How long; the stimulus leaps twice a second after the first."""
+    control_hz: Literal[20, 25, 30, 50, 60, 100, 200] = 50
+    """Ticks a second."""
+    control: Literal["ee_delta", "ee_pose", "joint"] = "ee_delta"
+    """Meaning of an action."""
+    device_hz: int = 90
+    """Samples a second of the stimulus."""
+    json: bool = False
+    """Print JSON instead of a table."""
+
+    def run(self, console: Console) -> int:
+        """Run a loop, then print p50, p95 and p99 of every stage."""
+        from . import latency  # with gymnasium, which no other command needs
+        from .devices.leaping_hand import LeapingHand
+
+        if not 2.0 <= self.seconds <= 1800.0:
+            raise UsageError(f"--seconds must be within 2 .. 1800, got {self.seconds}")
+        if not 20 <= self.device_hz <= 1000:
+            raise UsageError(f"--device-hz must be within 20 .. 1000, got {self.device_hz}")
+        leaping = self.device == "leap"
+        device = LeapingHand(self.device_hz) if leaping else make_device(self.device)
+        env = latency.make_env(self.control_hz, self.control)
+        with contextlib.closing(env), device, _signals() as stop:
+            ticks = latency.run_loop(env, device, self.seconds, stop.is_set)
+            leaps_ns = device.leaps_ns if isinstance(device, LeapingHand) else ()
+        found = latency.report(ticks, leaps_ns, self.control_hz)
+        if self.json:
+            _say(console, json.dumps(found.as_dict(), indent=2))
+        else:
+            _say(console, str(found))
         return OK
 
 
@@ -138,6 +182,7 @@ class UsageError(TeleopError):
 Command = (
     Annotated[Doctor, tyro.conf.subcommand("doctor")]
     | Annotated[RecordTrace, tyro.conf.subcommand("record-trace")]
+    | Annotated[Latency, tyro.conf.subcommand("latency")]
     | Annotated[ListDevices, tyro.conf.subcommand("devices")]
 )
 
@@ -145,7 +190,7 @@ Command = (
 def main(args: list[str] | None = None) -> int:
     """Run one command and return its exit code."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
-    command: Doctor | RecordTrace | ListDevices = tyro.cli(
+    command: Doctor | RecordTrace | Latency | ListDevices = tyro.cli(
         Command,  # pyright: ignore[reportArgumentType]
         args=args,
         prog="python -m teleop_agent",
