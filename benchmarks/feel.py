@@ -336,6 +336,7 @@ def table(found: dict[str, list[Figure]]) -> str:
 
 
 def _text(value: float) -> str:
+    value = 0.0 if abs(value) < 1e-9 else value
     return f"{value:.3g}" if abs(value) < 100.0 else f"{value:.0f}"
 
 
