@@ -313,6 +313,19 @@ class PicoPandaEnv(gym.Env[Any, npt.NDArray[np.float32]]):
             return None
         return self._pictures.draw()
 
+    def mark(self, marks: Mapping[str, Array], message: str = "") -> None:
+        """Draw frames that are not in the model, and in a window a text, from the next ``render``.
+
+        ``marks`` are poses (7,) in world, position [m] and wxyz, whose names end in ``hand``,
+        ``target`` or ``tool``; none takes them away. Observations never show them.
+        """
+        self._pictures.mark(marks, message)
+
+    @property
+    def window_open(self) -> bool:
+        """Whether the window of ``render_mode="human"`` stands."""
+        return self._pictures.window_open
+
     def close(self) -> None:
         """Release the window and the picture buffers; calling it twice is fine."""
         self._pictures.close()

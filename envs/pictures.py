@@ -1,6 +1,6 @@
 """What is to be seen of an environment: pictures, a window, and cameras as observations."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import mujoco
@@ -13,6 +13,7 @@ from kinematics.edits import ModelEditor, ModelEdits
 from kinematics.frames import Array
 
 from .cameras import CameraObserver, camera_pose, find_cameras, intrinsics
+from .marks import pack
 from .options import check_choice
 from .rendering import OffscreenRenderer
 from .scene import get_state
@@ -55,12 +56,25 @@ class Pictures:
         """Spaces of what ``observe`` returns."""
         self._renderer: OffscreenRenderer | None = None
         self._viewer: ViewerProcess | None = None
+        self._marks: Mapping[str, Array] = {}
+        self._message = ""
+
+    def mark(self, marks: Mapping[str, Array], message: str) -> None:
+        """Draw these frames, and in a window this text, from the next picture on."""
+        pack(marks)  # what cannot be drawn is said here
+        self._marks, self._message = dict(marks), message
+
+    @property
+    def window_open(self) -> bool:
+        """Whether there is a window."""
+        return self._viewer is not None and self._viewer.alive
 
     def draw(self) -> npt.NDArray[np.uint8]:
         """Return a picture (height, width, 3), row 0 at the top."""
         camera, width, height = self._picture
         if self._renderer is None:
             self._renderer = OffscreenRenderer(self._shown, width, height)
+        self._renderer.marks = pack(self._marks)
         return self._renderer.render(self._followed(), camera)
 
     def show(self, edits: ModelEdits) -> None:
@@ -70,7 +84,7 @@ class Pictures:
                 self._viewer = ViewerProcess(self._shown)
         if self._meshes is None:  # else there is nothing to be seen of them
             self._viewer.edit(edits)
-        self._viewer.update(get_state(self._model, self._data))
+        self._viewer.update(get_state(self._model, self._data), self._message, self._marks)
 
     def observe(self) -> dict[str, npt.NDArray[Any]]:
         """Return what the cameras of the observation see, by key."""

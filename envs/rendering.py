@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from . import gl_context
 from .errors import RenderingError, RenderingUnavailableError
+from .marks import add_marks
 
 MAX_SIDE = 8192
 """pixels; with 4 samples a pixel 2 GB, and no more than any driver's largest buffer."""
@@ -117,6 +118,8 @@ class OffscreenRenderer:
 
         Raises RenderingUnavailableError without a backend, RenderingError for a size out of range.
         """
+        self.marks: npt.NDArray[np.float64] | None = None
+        """Frames to draw too, as ``marks.pack`` gives them."""
         self._context: gl_context.GLContext | None = None
         self._resources: mujoco.MjrContext | None = None
         self._owner = (os.getpid(), threading.get_ident())
@@ -168,6 +171,8 @@ class OffscreenRenderer:
         mujoco.mjv_updateScene(
             self._model, data, self._option, None, self._camera, every, self._scene
         )
+        if self.marks is not None:
+            add_marks(self._scene, self.marks)
         taken: dict[str, npt.NDArray[Any]] = {}
         if "rgb" in modes or "depth" in modes:
             depth = self._depths if "depth" in modes else None

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -21,7 +22,7 @@ import numpy.typing as npt
 
 from kinematics.edits import ModelEditor, ModelEdits
 
-from . import gl_context
+from . import gl_context, marks
 from .errors import ViewerError
 
 if TYPE_CHECKING:
@@ -112,7 +113,9 @@ class ViewerProcess:
         """
         camera_id = _camera_id(model, camera)
         self._size = mujoco.mj_stateSize(model, int(_STATE))
-        self._newest = _NewestState(self._size)
+        self._sent = np.full(self._size + marks.MOST * marks.COLUMNS, np.nan)
+        """State and marks, as they are passed on together."""
+        self._newest = _NewestState(len(self._sent))
         context = multiprocessing.get_context("spawn")
         self._link, remote = context.Pipe()
         self._process = context.Process(
@@ -135,12 +138,18 @@ class ViewerProcess:
         """Return whether the window is open."""
         return not self._closed and self._process.is_alive()
 
-    def update(self, state: npt.NDArray[np.float64], message: str = "") -> None:
+    def update(
+        self,
+        state: npt.NDArray[np.float64],
+        message: str = "",
+        marked: Mapping[str, npt.NDArray[np.float64]] | None = None,
+    ) -> None:
         """Show ``state`` next, unless a newer one comes first. Never waits; 2 us.
 
         Args:
             state: (D,) of ``mj_getState`` with mjSTATE_INTEGRATION.
             message: lines of ASCII text for the top left corner, up to 255 characters.
+            marked: frames to draw, see ``marks.pack``; without them, those of the last time stay.
 
         After the window has closed this does nothing: see ``alive``. Raises ViewerError for a state
         of another size.
@@ -149,7 +158,10 @@ class ViewerProcess:
             raise ViewerError(
                 f"state has shape {state.shape}, the model's integration state ({self._size},)"
             )
-        self._newest.write(state, message.encode("ascii", "replace")[: _MESSAGE_BYTES - 1])
+        self._sent[: self._size] = state
+        if marked is not None:
+            self._sent[self._size :] = marks.pack(marked).ravel()
+        self._newest.write(self._sent, message.encode("ascii", "replace")[: _MESSAGE_BYTES - 1])
 
     def edit(self, edits: ModelEdits) -> None:
         """Show the model with an episode's ``edits`` from now on. Never waits.
@@ -274,6 +286,7 @@ def _show_until_the_end(
 ) -> None:
     """Show the newest state every ``PERIOD_S`` until the window or the parent's end is closed."""
     last, shown, editor = 0, b"", ModelEditor(model)
+    size = mujoco.mj_stateSize(model, int(_STATE))
     while window.is_running():
         try:
             if link.poll(PERIOD_S):
@@ -286,9 +299,13 @@ def _show_until_the_end(
         news = newest.read(last)
         if news is not None:
             last, state, message = news
+            packed = state[size:].reshape(marks.MOST, marks.COLUMNS)
             with window.lock():
-                mujoco.mj_setState(model, data, state, int(_STATE))
+                mujoco.mj_setState(model, data, state[:size], int(_STATE))
                 mujoco.mj_forward(model, data)
+                if window.user_scn is not None:
+                    window.user_scn.ngeom = 0
+                    marks.add_marks(window.user_scn, packed)
             if message != shown:
                 shown = message
                 _show_message(window, message.decode("ascii"))

@@ -21,6 +21,7 @@ from .schema import JOURNAL_SUFFIX
 from .symptoms import advice, symptoms, table
 from .timing import timing_table
 from .verify_run import leftovers, verify
+from .view import view
 
 OK = 0
 FAULT = 1
@@ -130,6 +131,11 @@ class Replay:
     mode: Mode = Mode.CTRL
     """ctrl: same bits from the actuators' values. action: through the controller, from the seed.
     state: only show the stored states."""
+    view: bool = False
+    """Show the stored states in a window, with the frames of hand (green), target (orange) and tool
+    (blue), before anything is replayed."""
+    speed: float = 1.0
+    """Of the window, in times of what it was."""
     json: bool = False
     """Print JSON instead of lines."""
 
@@ -138,6 +144,8 @@ class Replay:
         code, reports = OK, list[dict[str, Any]]()
         for episode in open_run(self.path):
             try:
+                if self.view:
+                    view(episode, self.speed)
                 done = replay(episode, self.mode)
             except ReplayError as error:
                 code = REFUSED

@@ -64,7 +64,7 @@ def replay(episode: Episode, mode: Mode = Mode.CTRL, env: ReplayEnv | None = Non
     _require_version(episode, mode)
     made = make_env(episode) if env is None else env
     try:
-        _require_model(episode, mode, made)
+        require_model(episode, mode, made)
         states = np.concatenate(
             [episode.array(schema.STATES), episode.array(schema.STATE_FINAL)[None]]
         )
@@ -162,7 +162,7 @@ def _state_holder(episode: Episode, env: ReplayEnv | None) -> tuple[StateHolder,
 def _same_env(episode: Episode) -> ReplayEnv:
     made = make_env(episode)
     try:
-        _require_model(episode, Mode.STATE, made)
+        require_model(episode, Mode.STATE, made)
     except ReplayError:
         made.close()
         raise
@@ -178,7 +178,8 @@ def _require_version(episode: Episode, mode: Mode) -> None:
         )
 
 
-def _require_model(episode: Episode, mode: Mode, env: ReplayEnv) -> None:
+def require_model(episode: Episode, mode: str, env: ReplayEnv) -> None:
+    """Raise ReplayError unless the environment's model is the one that was recorded."""
     if env.model_sha256 != episode.model_sha256:
         raise ReplayError(
             f"{episode} was recorded on model {episode.model_sha256[:12]}, its environment now "

@@ -73,7 +73,7 @@ ADVICE = {
     "is not drained, a heavy filter, a slow link",
     Symptom.TRAILING: "servo gains too soft, or no velocity feed-forward: the tool is behind in "
     "proportion to speed",
-    Symptom.JUMP: "look at operator/*_guard_reason before "
+    Symptom.JUMP: "look at these rows in `replay --view`, and at operator/*_guard_reason before "
     "them: a lost pose that came back elsewhere, or a clutch that did not take a new anchor",
     Symptom.FROZEN: "tracking or a reader stood still while the hand moved: light, the cameras' "
     "view of the controller, the link; drop these rows from training",
