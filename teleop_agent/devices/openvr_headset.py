@@ -19,22 +19,28 @@ class HeadsetWorn:
             int(openvr.k_EDeviceActivityLevel_UserInteraction_Timeout),  # idle for 0.5 s: resting
         }
         self._has_sensor = self._has_level = False
-        self._near = True
+        self._near = self._active = True
+        self._bits: int | None = None
 
-    def ask(self, system: Any, inputs_available: bool) -> bool:
-        """Return whether it is worn; True if nothing can tell.
+    def look(self, system: Any) -> None:
+        """Ask both witnesses."""
+        succeeded, state = system.getControllerState(self._headset)
+        self._bits = int(state.ulButtonPressed) if succeeded else None
+        level = system.getTrackedDeviceActivityLevel(self._headset)
+        self._active = level in self._active_levels
+        self._has_level = self._has_level or self._active
+
+    def judge(self, inputs_available: bool) -> bool:
+        """Return whether it was worn at the last look; True if nothing can tell.
 
         Without ``inputs_available`` bits read zero: the sensor has then said nothing new.
         """
-        succeeded, state = system.getControllerState(self._headset)
-        if inputs_available and succeeded:
-            self._near = bool(int(state.ulButtonPressed) & self._bit)
+        if inputs_available and self._bits is not None:
+            self._near = bool(self._bits & self._bit)
             self._has_sensor = self._has_sensor or self._near
         if self._has_sensor:
             return self._near
-        active = system.getTrackedDeviceActivityLevel(self._headset) in self._active_levels
-        self._has_level = self._has_level or active
-        return active or not self._has_level
+        return self._active or not self._has_level
 
 
 def dashboard_visible(openvr: Any) -> bool:

@@ -70,19 +70,30 @@ class OpenVRSession:
         t_device_ns = self._clock.now_ns()
         self._read_poses()
         head = self._pose(int(self._openvr.k_unTrackedDeviceIndex_Hmd))
-        available = bool(self._system.isInputAvailable()) and not self._dashboard_open
-        controllers = {side: self._controller(side, available) for side in Side}
+        available = self._inputs_available()
+        controllers = {side: self._controller(side) for side in Side}
+        self._worn.look(self._system)
+        if self._handle_events():
+            return None
+        if not (available and self._inputs_available()):
+            # Asked before and after: inputs that are blocked in between read zero as well, and
+            # would let go of what the gripper holds.
+            available = False
+            controllers = {side: Controller(c.pose) for side, c in controllers.items()}
         frame = OperatorFrame(
             seq=self._seq,
             t_device_ns=t_device_ns,
             t_recv_ns=self._clock.now_ns(),
             head=head,
             controllers=controllers,
-            headset_worn=self._worn.ask(self._system, available),
+            headset_worn=self._worn.judge(available),
             space=self._space,
         )
         self._seq += 1
         return frame
+
+    def _inputs_available(self) -> bool:
+        return bool(self._system.isInputAvailable()) and not self._dashboard_open
 
     def vibrate(self, strengths: Mapping[Side, float]) -> None:
         """Pulse the controllers that were there at the last poll, each as long as it is strong."""
@@ -140,7 +151,7 @@ class OpenVRSession:
             serial=self._string(index, self._openvr.Prop_SerialNumber_String) if connected else "",
         )
 
-    def _controller(self, side: Side, available: bool) -> Controller:
+    def _controller(self, side: Side) -> Controller:
         self._indices.pop(side, None)
         index = self._index(side)
         if index is None:
@@ -152,7 +163,7 @@ class OpenVRSession:
         self._indices[side] = index
         self._say_found(side, index, pose.serial)
         succeeded, state = self._system.getControllerState(index)
-        if not (succeeded and available):
+        if not succeeded:
             return Controller(pose)
         return self._with_inputs(pose, state, index)
 

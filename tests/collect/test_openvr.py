@@ -67,7 +67,8 @@ def test_a_pick_is_recorded_as_served(
     assert episode.success
     assert (episode.attrs["outcome"], episode.attrs["end_reason"]) == ("success", "task")
     assert abs(episode.n_rows - end.rows) < 50  # the same strokes, at the same pace
-    assert len(set(find_served(raw_frames(episode), player.served))) > 6 * 90
+    recorded = raw_frames(episode)
+    assert len(set(find_served(recorded, player.served))) > 0.5 * len(recorded)
     numbers = episode.array("operator_raw/seq")
     np.testing.assert_array_equal(np.diff(numbers), 1)
     for command in (("replay", episode.path), ("verify", out)):

@@ -1,5 +1,6 @@
 """The OpenVR device against the stand-in runtime: values, hands, losses, inputs, ends."""
 
+import itertools
 import logging
 import time
 from collections.abc import Iterator
@@ -307,6 +308,32 @@ def test_a_worn_headset_stays_worn_under_the_dashboard(
     runtime.open_dashboard(True)
     blocked = frame_after(device, lambda frame: not frame.controllers[Side.RIGHT].input_valid)
     assert frame_after(device, lambda frame: frame.seq > blocked.seq + 5).headset_worn
+
+
+@pytest.mark.parametrize("call", range(3))
+def test_a_dashboard_that_opens_in_the_middle_of_a_poll_lets_nothing_go(
+    runtime: StandInRuntime, monkeypatch: pytest.MonkeyPatch, call: int
+) -> None:
+    """It blocks the inputs before the first hand's, the second's or the headset's are read."""
+    read, calls = openvr.IVRSystem.getControllerState, itertools.count(-30)
+
+    def racing(system: openvr.IVRSystem, index: int) -> object:
+        if next(calls) == call:
+            runtime.open_dashboard(True)
+        return read(system, index)
+
+    monkeypatch.setattr(openvr.IVRSystem, "getControllerState", racing)
+    for index, side in enumerate(Side, start=1):
+        runtime.add_controller(index, side)
+        runtime.set_inputs(index, grip=1.0, trigger=1.0)
+    runtime.wear_headset(near=True, activity=ACTIVE)
+    with OpenVRDevice(FAST) as device:
+        frames = frames_until(device, lambda frame: frame.seq > 15)
+    assert not frames[-1].controllers[Side.RIGHT].input_valid
+    for frame in frames:
+        assert frame.headset_worn
+        for hand in frame.controllers.values():
+            assert (hand.grip, hand.trigger) == ((1.0, 1.0) if hand.input_valid else (0.0, 0.0))
 
 
 @pytest.mark.parametrize("level", [openvr.k_EDeviceActivityLevel_Unknown, IDLE, STANDBY])
