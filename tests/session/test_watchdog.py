@@ -1,8 +1,6 @@
 """The watchdog: told of a stuck tick once, with the stack, and of no other."""
 
 import logging
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -79,25 +77,3 @@ def test_it_can_be_entered_again(caplog: pytest.LogCaptureFixture) -> None:
         with dog:
             dog.begin()
         assert dog.check() is None  # over: nothing is out
-
-
-STUCK = """
-import ctypes, sys
-from session.watchdog import Watchdog
-def stuck_in_a_library():  # PyDLL keeps the interpreter's lock
-    if sys.platform == "win32":
-        ctypes.PyDLL("kernel32").Sleep(900)
-    else:
-        ctypes.PyDLL(None).usleep(900_000)
-with Watchdog(0.1) as dog:
-    dog.begin()
-    stuck_in_a_library()
-    dog.end()
-"""
-
-
-def test_a_call_that_keeps_the_interpreters_lock_is_told_of() -> None:
-    done = subprocess.run([sys.executable, "-c", STUCK], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert "stuck_in_a_library" in done.stderr
-    assert "Timeout" in done.stderr
