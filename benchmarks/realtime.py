@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -42,6 +42,7 @@ from teleop_agent.clock import RealClock
 from teleop_agent.config import TeleopConfig
 from teleop_agent.devices.thread import ThreadedDevice
 from teleop_agent.frame import Controller, OperatorFrame, TrackedPose
+from teleop_agent.haptics import Haptics
 from teleop_agent.policy import PolicyStep, TeleopPolicy
 
 CONTROL_HZ = 200
@@ -72,6 +73,9 @@ class HandSource:
         right = Controller(_pose(hand), True, 0.0, grip)
         controllers = {Side.RIGHT: right, Side.LEFT: Controller()}
         return OperatorFrame(seq, now - 2_000_000, now, _pose((0.0, 1.6, 0.0)), controllers)
+
+    def vibrate(self, strengths: Mapping[Side, float]) -> None:
+        """Do nothing."""
 
     def close(self) -> None:
         """Do nothing."""
@@ -205,7 +209,8 @@ def run(rig: Rig, seconds: float, naive: bool = False, raised: bool = False) -> 
     info = episode_info(env, "made-up", "nobody", config, clock, model.sha256)
     opened = episodes.Run.open(rig.folder, episodes.RunSpec.of(info))
     with HandDevice() as device, episodes.Recorder(opened) as recorder:
-        collector = Timed(env, recorder, info, model, device, clock, rig.viewer, 1)
+        cues = Haptics(CONTROL_HZ, 0.0)
+        collector = Timed(env, recorder, info, model, device, clock, rig.viewer, 1, cues)
         collector.rows_wanted = round(seconds * CONTROL_HZ)
         policy = TeleopPolicy(env, config)
         settings = SessionConfig(auto_success=False)
