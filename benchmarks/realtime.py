@@ -281,10 +281,11 @@ def measure(rig: Rig, seconds: float, rounds: int) -> tuple[list[Result], Priori
     with raised_priority() as granted:
         pass
     for _ in range(rounds):
-        found["naive sleep"].append(run(rig, seconds / rounds, naive=True))
-        found["ordinary"].append(run(rig, seconds / rounds))
-        if granted.realtime:
-            found["real time"].append(run(rig, seconds / rounds, raised=True))
+        for loop, traces in found.items():
+            raised = loop == "real time"
+            if granted.realtime or not raised:
+                traces.append(run(rig, seconds / rounds, loop == "naive sleep", raised))
+                print(result(loop, traces), file=sys.stderr, flush=True)  # as it comes in
     return [result(loop, traces) for loop, traces in found.items() if traces], granted
 
 
@@ -313,6 +314,8 @@ def main() -> int:
     parser.add_argument("--busy", type=int, default=0, help="other programs that never rest")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args()
+    if options.seconds < 2.0 * options.rounds:
+        parser.error("--seconds must be at least 2 a round: shorter episodes are not kept")
     made = gym.make(
         "PicoPanda-v0", control_hz=CONTROL_HZ, terminate_on_success=False, time_limit_s=600.0
     )
