@@ -1,7 +1,7 @@
 """A hand that leaps at known times: a stimulus for measuring, read by a thread as SteamVR is."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -68,6 +68,9 @@ class LeapingSource:
         )
         self._seq += 1
         return frame
+
+    def vibrate(self, strengths: Mapping[Side, float]) -> None:
+        """Feel nothing."""
 
     def close(self) -> None:
         """Release nothing."""
