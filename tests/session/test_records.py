@@ -303,6 +303,33 @@ def test_every_row_holds_how_near_the_arm_came(panda: Callable[..., PicoPandaEnv
     assert 0.05 < min(seen) <= max(seen) < 0.2
 
 
+def test_a_hand_that_pushes_against_the_other_arm_comes_back_at_once(
+    panda: Callable[..., PicoPandaEnv],
+) -> None:
+    """0.45 m of hand where 0.2 m of tool are free; then 0.1 m back, 0.06 m of tool."""
+    script = Script()
+    for side in Side:
+        script.engage(side)
+    script.move(1.5, (-0.45, 0.0, 0.0), Side.RIGHT)
+    script.hold(0.3)
+    script.move(0.5, (0.1, 0.0, 0.0), Side.RIGHT)
+    script.hold(0.3)
+    script.press(*B)
+    hands = Recording(panda("lift_tray"), script).hands()
+    path = np.array([hand.accepted_position for hand in hands])
+    held = CLAMP_FLAGS["env_clearance"] | CLAMP_FLAGS["hand_leash"]
+    blocked = [hand.clamps & held == held for hand in hands]
+    assert sum(blocked) > 10
+    assert 0.015 < min(hand.clearance for hand in hands) < 0.03
+    farthest = path[:, 1].max()
+    assert 0.12 < farthest - path[0, 1] < 0.24
+    # 5 mm: the target's lead, where the tool follows no more.
+    assert farthest - path[-1, 1] == pytest.approx(0.06, abs=0.008)
+    assert np.abs(path[:, [0, 2]] - path[0, [0, 2]]).max() < 0.005, "it waits, it does not evade"
+    turns = np.abs(np.diff(path[:, 1], n=2))[np.flatnonzero(blocked)[5] :]
+    assert turns.max() < 0.0055, "13 m/s2 of the hand's limit at 50 Hz"
+
+
 def test_the_info_describes_the_environment(panda: Callable[..., PicoPandaEnv]) -> None:
     env = panda(control_hz=25)
     config = dataclasses.replace(TeleopConfig(), filter="one_euro")
