@@ -266,19 +266,18 @@ def _may_touch(model: mujoco.MjModel, a: int, b: int) -> bool:
 
 
 def levers(model: mujoco.MjModel, joints: Sequence[str]) -> list[float]:
-    """Return, for each joint, how far [m] a point of a link it moves can be from its axis."""
-    lengths = list[float]()
-    for name in joints:
-        first, longest = int(model.joint(name).bodyid[0]), 0.0
-        for geom in range(model.ngeom):
-            length = mujoco.mju_norm3(model.geom_pos[geom]) + float(model.geom_rbound[geom])
-            body = int(model.geom_bodyid[geom])
-            while body and body != first:
-                length += mujoco.mju_norm3(model.body_pos[body]) + _travel(model, body)
-                body = int(model.body_parentid[body])
-            longest = max(longest, length if body else 0.0)
-        lengths.append(longest)
-    return lengths
+    """Return, for each joint, how far [m] a point of a link it moves can be from it, at most."""
+    reach = [0.0] * model.nbody
+    for geom in range(model.ngeom):
+        body = int(model.geom_bodyid[geom])
+        far = mujoco.mju_norm3(model.geom_pos[geom]) + float(model.geom_rbound[geom])
+        reach[body] = max(reach[body], far)
+    for body in range(model.nbody - 1, 0, -1):  # children come after their parents
+        parent = int(model.body_parentid[body])
+        far = mujoco.mju_norm3(model.body_pos[body]) + _travel(model, body) + reach[body]
+        reach[parent] = max(reach[parent], far)
+    found = [model.joint(name) for name in joints]
+    return [mujoco.mju_norm3(joint.pos) + reach[int(joint.bodyid[0])] for joint in found]
 
 
 def _travel(model: mujoco.MjModel, body: int) -> float:
