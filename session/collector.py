@@ -100,6 +100,7 @@ class Collector:
         self.kept: list[Verdict] = []
         self._saves: list[episodes.Save] = []
         """Of the kept episodes."""
+        env.clearances()  # builds what it measures with now: that takes longer than a step
         self._asked_ns: int | None = None
         """When the operator asked for the first time to take the last one back."""
 

@@ -1,6 +1,7 @@
 """From rows to files, and what the operator is told."""
 
 import itertools
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -378,6 +379,29 @@ def slow_session(
     (episode,) = desk.stored()
     assert verify_episode(episode) == []
     return episode
+
+
+def test_what_holds_an_arm_off_is_shown_and_judged(
+    panda: Callable[..., PicoPandaEnv],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The right hand pushes its arm against the left one."""
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setattr(StatusLine, "PERIOD_S", 0.0)
+    script = Script()
+    for side in Side:
+        script.engage(side)
+    script.move(1.2, (-0.45, 0.0, 0.0), Side.RIGHT)
+    script.press(*B)
+    desk = Desk(panda(task="lift_tray"), script, tmp_path)
+    desk.run_out()
+    (episode,) = desk.stored()
+    assert episode.array("control/robot0_clearance").min() == pytest.approx(0.02, abs=0.003)
+    shown = capsys.readouterr().out
+    assert re.search(r"right engaged held off 2\d mm from touching", shown)
+    assert re.search(r"links (19|2\d) mm apart at the nearest", shown)
 
 
 @pytest.mark.parametrize(("n_late", "first", "warned"), [(2, 204, 0), (3, 204, 1), (30, 105, 1)])
