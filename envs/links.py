@@ -103,7 +103,7 @@ class Links:
         return found, self._segment.tolist()
 
     def _varying(self, pairs: list[Pair]) -> tuple[Pair, ...]:
-        """Return the pairs without those whose distance no joint changes, such as across an elbow.
+        """Return the pairs without those whose distance joints hardly change, as across an elbow.
 
         They would say of every posture that it is as near as the arm was built.
         """
@@ -136,9 +136,9 @@ class Links:
 
 _FAR = 10.0
 """m; farther than any two links."""
-_POSTURES = 4
-_BUILT = 1e-3
-"""m; what a distance that does not change may seem to change by."""
+_POSTURES = 10
+_BUILT = 5e-3
+"""m; what a distance that joints hardly change differs by, from posture to posture."""
 
 
 def compose_links(mounts: Mapping[Side, Mount]) -> mujoco.MjModel:
