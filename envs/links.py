@@ -108,13 +108,14 @@ class Links:
         They would say of every posture that it is as near as the arm was built.
         """
         rng, (lower, upper) = np.random.default_rng(0), self.model.jnt_range.T
-        rows = list[list[float]]()
+        own, rows = [pair for pair in pairs if len(pair.sides) == 1], list[list[float]]()
         for _ in range(_POSTURES):
             self.data.qpos[:] = rng.uniform(lower, upper)
             mujoco.mj_kinematics(self.model, self.data)
-            rows.append([self.distance(pair.a, pair.b, _FAR)[0] for pair in pairs])
-        spread = np.ptp(rows, axis=0)
-        return tuple(p for p, s in zip(pairs, spread.tolist(), strict=True) if s > _BUILT)
+            rows.append([self.distance(pair.a, pair.b, _FAR)[0] for pair in own])
+        spread = np.ptp(rows, axis=0).tolist()
+        built = {pair for pair, most in zip(own, spread, strict=True) if most < _BUILT}
+        return tuple(pair for pair in pairs if pair not in built)
 
     def smallest(self, qpos: Array) -> dict[Side, float]:
         """Return the smallest distance [m] of each arm's links in the scene's state ``qpos``."""
@@ -136,7 +137,7 @@ class Links:
 
 _FAR = 10.0
 """m; farther than any two links."""
-_POSTURES = 10
+_POSTURES = 50
 _BUILT = 5e-3
 """m; what a distance that joints hardly change differs by, from posture to posture."""
 

@@ -327,5 +327,14 @@ def test_neighbours_and_fingers_have_no_distance_from_each_other(make: Make) -> 
         if pair.margin is OWN:
             assert a.rpartition("/")[0] != b.rpartition("/")[0]
             assert {a.rpartition("/")[0][-5:], b.rpartition("/")[0][-5:]} != {"link4", "link5"}
+    one = {
+        side: {
+            (name[pair.a].split("/", 1)[1], name[pair.b].split("/", 1)[1])
+            for pair in links.pairs
+            if pair.sides == (side,)
+        }
+        for side in Side
+    }
+    assert one[RIGHT] == one[LEFT], "one kind of arm"
     sides = {pair.margin: len(pair.sides) for pair in links.pairs}
     assert sides == {ACROSS: 2, FINGERS: 2, TABLE: 1, OWN: 1}
