@@ -13,7 +13,7 @@ import numpy as np
 
 from kinematics import Side
 from kinematics.frames import Array
-from kinematics.names import joint_addresses
+from kinematics.names import as_index, joint_addresses
 
 from .scene import HAND, Mount, assemble
 
@@ -33,8 +33,10 @@ FINGERS = Margin(0.005, 1.0)
 """Between one arm's fingers and the other's links: to pass an object on they come near."""
 TABLE = Margin(0.010, 1.0)
 """As far as the workspace keeps the tool's centre from it."""
-OWN = Margin(0.010, 0.3)
-"""Between links of one arm: the wrist folds at 2.6 rad/s, 0.1 m from its axes."""
+OWN = Margin(0.002, 0.3)
+"""Between links of one arm, which need only not touch: the tool near the base folds the arm up, and
+with 10 mm there it stuck for good where it passes with 2. The wrist folds at 2.6 rad/s, 0.1 m from
+its axes."""
 _INSET = 0.001
 """m; corners of boxes and cylinders are spheres of this radius, inside."""
 
@@ -59,12 +61,17 @@ class Links:
         """``scene`` is the model whose states are looked at."""
         self.model = model = compose_links(mounts)
         self.data = mujoco.MjData(model)
+        prefixes = tuple(side.prefix for side in mounts)
+        names = [model.joint(index).name for index in range(model.njnt)]
+        self.joints = [name for name in names if name.startswith(prefixes)]
+        """Of arms and fingers; whatever else a scene is made with stands still."""
+        adr, dofs = joint_addresses(model, self.joints)
+        self._adr, self._range = as_index(adr), model.jnt_range[model.dof_jntid[dofs]]
         self.fingers = _fingers(model, mounts)
         """Bodies that grippers move."""
         self._segment = np.zeros(6)
         links = _find_links(model, mounts, self.fingers)
         self.pairs = self._varying(list(_find_pairs(model, links)))
-        self.joints = [model.joint(index).name for index in range(model.njnt)]
         self.scene_adr, _ = joint_addresses(scene, self.joints)
         ends = np.array([(pair.a, pair.b) for pair in self.pairs])
         self._ends, self._n = np.concatenate([ends[:, 0], ends[:, 1]]), len(self.pairs)
@@ -80,7 +87,7 @@ class Links:
 
     def place(self, qpos: Array) -> None:
         """Go to the scene's state ``qpos``."""
-        np.take(qpos, self.scene_adr, out=self.data.qpos)
+        self.data.qpos[self._adr] = qpos[self.scene_adr]
 
     def bounds(self) -> Array:
         """Return what no pair's distance is below (P,) [m], by the spheres around the links."""
@@ -107,10 +114,10 @@ class Links:
 
         They would say of every posture that it is as near as the arm was built.
         """
-        rng, (lower, upper) = np.random.default_rng(0), self.model.jnt_range.T
+        rng, (lower, upper) = np.random.default_rng(0), self._range.T
         own, rows = [pair for pair in pairs if len(pair.sides) == 1], list[list[float]]()
         for _ in range(_POSTURES):
-            self.data.qpos[:] = rng.uniform(lower, upper)
+            self.data.qpos[self._adr] = rng.uniform(lower, upper)
             mujoco.mj_kinematics(self.model, self.data)
             rows.append([self.distance(pair.a, pair.b, _FAR)[0] for pair in own])
         spread = np.ptp(rows, axis=0).tolist()
@@ -224,6 +231,8 @@ def _find_links(
         name, body = model.geom(geom).name, int(model.geom_bodyid[geom])
         side = next((side for side in mounts if name.startswith(side.prefix)), None)
         fixed = int(model.body_weldid[body]) == 0
+        if side is None and not fixed:
+            continue  # an object: for touching
         found.append(_Link(geom, side, body in fingers, fixed, tuple(corners.get(geom, ()))))
     return sorted(found, key=lambda link: link.side is None)
 
