@@ -119,13 +119,13 @@ def test_two_handed_tasks_are_collected_with_both_controllers(
         played = play_two_handed(openvr_library, tmp_path / str(attempt), left)
         for task, (player, episode) in played.items():
             find_served(raw_frames(episode), player.served)
-            for side in Side:  # each arm by its own hand
-                assert episode.array(f"operator/{side}_clutch").any()
-                closure = episode.array(f"operator/{side}_closure")
-                assert closure.max() - closure.min() > 0.3
             assert episodes_command("replay", episode.path) == 0
             if episode.success:
                 attrs = episode.attrs
+                for side in Side:  # each arm by its own hand
+                    assert episode.array(f"operator/{side}_clutch").any()
+                    closure = episode.array(f"operator/{side}_closure")
+                    assert closure.max() - closure.min() > 0.3
                 assert (attrs["outcome"], attrs["end_reason"]) == ("success", "task")
                 del left[task]
         if not left:
@@ -426,7 +426,7 @@ def short() -> Script:
     script.engage()
     script.move(0.3, DOWN)
     script.press(*B)
-    script.hold(0.2)
+    script.hold(1.0)  # four programs at once may be late to notice and to save
     script.mark("quit")
     script.hold(0.3)
     return script
