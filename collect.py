@@ -95,6 +95,8 @@ class Options:
     """Show the scene in a window."""
     realtime: bool = False
     """Run sim and traces in real time too, instead of as fast as the computer goes."""
+    priority: bool = True
+    """Go before other programs where the system grants it; not for a computer that must do more."""
     wait: bool = True
     """Wait for SteamVR if it is not running."""
     auto_success: bool = True
@@ -213,7 +215,7 @@ def collect(options: Options, device: Device, env: PicoPandaEnv, stop: Stop) -> 
         recorder = stack.enter_context(episodes.Recorder(run))
         haptics = Haptics(env.control_hz, options.haptics)
         priority: Priority | None = None
-        if isinstance(clock, RealClock):
+        if options.priority and isinstance(clock, RealClock):
             priority = stack.enter_context(raised_priority())
             info = dataclasses.replace(info, realtime_priority=priority.realtime)
         wanted = options.episodes

@@ -42,7 +42,8 @@ V_MAX, W_MAX, PERIOD_S = 1.0, 2.5, 0.02
 
 def headset(out: Path, *more: object, task: str = "reach") -> list[str]:
     options = ("--task", task, "--device", "openvr", "--no-viewer", "--out", out, *more)
-    return [str(option) for option in options]
+    # At real-time priority several programs at once would starve the runtime that they follow.
+    return [*(str(option) for option in options), "--no-priority"]
 
 
 def by_hand(out: Path, *more: object) -> list[str]:
