@@ -136,15 +136,18 @@ def test_a_half_turn_about_any_axis(
 ) -> None:
     """Some cannot be reached past the wrist's ranges; none may shake or leave the numbers.
 
-    Measured over 120: at most 18 reversals on the way, the last after 2.2 s, then nothing.
+    Measured over 150: at most 18 reversals on the way, the last before 4.2 s. The null space may
+    still bring a joint to its range later, where it stops at once: one tick, never to and fro.
     """
     ik = solver(bare)
     position, quat = ik.tool()
-    run = drive(ik, np.tile(position, (1000, 1)), _half_turn(quat, axis, angle))
+    run = drive(ik, np.tile(position, (1200, 1)), _half_turn(quat, axis, angle))
     assert np.all(np.isfinite(run.q))
     assert np.all(np.abs(run.velocity) <= ik.velocity_limits + 1e-9)
     assert run.reversals() * run.acceleration.size < 50
-    assert np.abs(run.acceleration[800:]).max() < 10.0, "at rest in the last second"
+    last = np.abs(run.acceleration[-100:]).max(axis=1)
+    assert run.reversals(-100) == 0.0
+    assert np.count_nonzero(last > 10.0) <= 2, "at most one stop; a joint that shakes never rests"
 
 
 @pytest.mark.parametrize("axis", [(1, 0, 0), (-1, 0, 0), (0, 1, 0), (0, 0, 1), (0, 0, -1)])
