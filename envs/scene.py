@@ -104,12 +104,18 @@ def make_mounts(
 
 
 def load(path: Path) -> mujoco.MjSpec:
-    """Read an MJCF file from text, so that the path may hold any letters on any system."""
+    """Read an MJCF file, without its keyframes.
+
+    As text, so that the path may hold any letters on any system. Attached keyframes come out filled
+    with zeros for the other parts, or twice of one name: ``compose`` makes one for the whole.
+    """
     try:
         spec = mujoco.MjSpec.from_string(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ModelError(f"cannot load model {path}: {error}") from error
     spec.modelfiledir = str(path.parent)  # where a user's own arm keeps its meshes
+    for key in list(spec.keys):
+        spec.delete(key)
     return spec
 
 
@@ -173,9 +179,6 @@ def assemble(
         _add_distractors(spec)
     for eye in ("stereo_left", "stereo_right"):
         spec.camera(eye).pos[1] += OPERATOR_Y[len(mounts)]
-    # Attached keyframes come out filled with zeros for the other parts: make one for the whole.
-    for key in list(spec.keys):
-        spec.delete(key)
     spec.nuserdata = USERDATA
     return spec
 
@@ -245,7 +248,7 @@ def compose_arm(side: Side, mount: Mount) -> mujoco.MjModel:
     attach_robot(spec, side, mount)
     keep = {side.prefix + name for name in mount.arm.joints}
     doomed = [*spec.geoms, *spec.actuators, *spec.equalities, *spec.tendons, *spec.excludes]
-    doomed += [*spec.keys, *spec.cameras, *spec.lights, *spec.materials, *spec.textures]
+    doomed += [*spec.cameras, *spec.lights, *spec.materials, *spec.textures]
     doomed += [joint for joint in spec.joints if joint.name not in keep]
     for element in doomed:
         spec.delete(element)
