@@ -148,7 +148,7 @@ def test_supported_versions_agree() -> None:
     assert project["requires-python"] == ">=3.11"
     assert "Private :: Do Not Upload" in project["classifiers"]
     mujoco = next(line for line in project["dependencies"] if line.startswith("mujoco"))
-    assert "!=4.0.0" in mujoco
+    assert mujoco.endswith(",<4"), "the wrist cycles at rest in 4.0"
     versions = [c.rpartition(" ")[2] for c in project["classifiers"] if c.count("::") == 2]
     versions = [v for v in versions if re.fullmatch(r"3\.\d+", v)]
     readme = (ROOT / "README.md").read_text("utf-8")

@@ -18,13 +18,13 @@ def test_the_range_is_that_of_the_package() -> None:
     assert REQUIREMENT in project["dependencies"]
 
 
-@pytest.mark.parametrize("version", ["3.17", "3.17.0", "3.18.2", "4.0.1", "4.1.0rc1"])
+@pytest.mark.parametrize("version", ["3.17", "3.17.0", "3.18.2", "3.20.0rc1"])
 def test_what_will_do(version: str) -> None:
     require(version)
     require(mujoco.__version__)
 
 
-@pytest.mark.parametrize("version", ["2.3.7", "3.9.0", "3.16.0", "4.0.0", "5.0.0"])
+@pytest.mark.parametrize("version", ["2.3.7", "3.9.0", "3.16.0", "4.0.0", "4.0.1", "5.0.0"])
 def test_what_will_not_do_is_told_with_the_repair(version: str) -> None:
     with pytest.raises(ImportError, match=rf"MuJoCo {version} will not do.*pip install --upgrade"):
         require(version)
