@@ -4,8 +4,8 @@ import re
 
 REQUIREMENT = "mujoco>=3.17,<4"
 """4.0.0 has a wrong sparse factorisation. 4.0.1 leaves out the implicit damping of a servo at its
-joint's torque limit: after a hard stop the wrist then cycles between +-12 Nm for good, at 0.09 rad/s
-(``tests/models/test_panda.py``, the hard stops)."""
+joint's torque limit: after a hard stop the wrist then goes to and fro between its limits of 12 Nm
+for good (``tests/models/test_panda.py``, the hard stops)."""
 _REPAIR = f'python -m pip install --upgrade --force-reinstall "{REQUIREMENT}"'
 
 
