@@ -1,6 +1,7 @@
 """Episodes on disk: schema, recorder, reader, replay; never imports teleop_agent or envs."""
 
 from .compiled import CompiledModel, state_components
+from .dataset import DatasetConfig, DemonstrationDataset, Statistics, open_dataset
 from .errors import (
     EpisodesError,
     ExportError,
@@ -30,6 +31,8 @@ from .writer import Save
 __all__ = [
     "NO_TIME",
     "CompiledModel",
+    "DatasetConfig",
+    "DemonstrationDataset",
     "EpisodeInfo",
     "EpisodeResult",
     "EpisodesError",
@@ -48,8 +51,10 @@ __all__ = [
     "RunError",
     "RunSpec",
     "Save",
+    "Statistics",
     "StepRecord",
     "WriteError",
     "left_by_crashes",
+    "open_dataset",
     "state_components",
 ]

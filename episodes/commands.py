@@ -206,7 +206,8 @@ class Export:
     out: Path
     """The folder to write into, as demo_000000.csv and so on."""
     format: str = "csv"
-    """csv: every row with targets, poses, what the IK left, limits, times, states and ctrl."""
+    """csv: every row with targets, poses, what the IK left, limits, times, states and ctrl; npz:
+    every dataset under its path, for NumPy alone."""
     overwrite: bool = False
     """Replace files that are there; else they are an error."""
 

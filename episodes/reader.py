@@ -145,6 +145,11 @@ class Episode:
         with _open(self.path) as file:
             return attrs_of(_item(self._group(file), path))
 
+    def observation_keys(self) -> tuple[str, ...]:
+        """Return the names of the observations."""
+        with _open(self.path) as file:
+            return tuple(map(str, group_at(self._group(file), schema.OBS)))
+
     def observations(self) -> dict[str, npt.NDArray[Any]]:
         """Return the observations, (T, ...) by key; row t was seen before action t."""
         with _open(self.path) as file:

@@ -1,6 +1,7 @@
 """Exports hold every row, bit for bit, and overwrite nothing unasked."""
 
 import csv
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -127,12 +128,31 @@ def test_nothing_is_overwritten_unasked(
 
 
 def test_what_cannot_be_is_said(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(ExportError, match="there are: csv"):
+    with pytest.raises(ExportError, match="there are: csv, npz"):
         export(open_run(run), tmp_path, "parquet")
     (tmp_path / "file").write_text("")
     with pytest.raises(ExportError, match="cannot be written"):
         export(open_run(run), tmp_path / "file" / "below")
-    assert set(FORMATS) == {"csv"}
+    assert set(FORMATS) == {"csv", "npz"}
+
+
+def test_npz_holds_every_dataset_bit_for_bit_without_pickle(run: Path, tmp_path: Path) -> None:
+    paths = export(open_run(run), tmp_path, "npz")
+    assert [path.name for path in paths] == ["demo_000000.npz", "demo_000001.npz"]
+    for path, episode in zip(paths, open_run(run), strict=True):
+        with np.load(path, allow_pickle=False) as stored:
+            assert set(stored) == {*episode.paths(), "attrs"}
+            for name in episode.paths():
+                wanted = episode.array(name)
+                if wanted.dtype.kind != "O":
+                    assert stored[name].dtype == wanted.dtype
+                    assert stored[name].tobytes() == wanted.tobytes(), name
+                else:
+                    assert stored[name].tolist() == wanted.tolist(), name
+            attrs = json.loads(str(stored["attrs"]))
+        assert attrs["num_samples"] == N_ROWS
+        assert attrs["seed"] == episode.seed
+        assert set(attrs) == set(episode.attrs)
 
 
 def test_a_failed_export_leaves_nothing(
