@@ -104,16 +104,22 @@ def make_mounts(
 
 
 def load(path: Path) -> mujoco.MjSpec:
-    """Read an MJCF file, without its keyframes.
-
-    As text, so that the path may hold any letters on any system. Attached keyframes come out filled
-    with zeros for the other parts, or twice of one name: ``compose`` makes one for the whole.
-    """
+    """Read an MJCF file from text, so that the path may hold any letters on any system."""
     try:
         spec = mujoco.MjSpec.from_string(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ModelError(f"cannot load model {path}: {error}") from error
     spec.modelfiledir = str(path.parent)  # where a user's own arm keeps its meshes
+    return spec
+
+
+def part(path: Path) -> mujoco.MjSpec:
+    """Read a file to be attached: without its keyframes.
+
+    Attached, they come out filled with zeros for the other parts, and two of one name are an error
+    in MuJoCo 4: ``compose`` makes one for the whole.
+    """
+    spec = load(path)
     for key in list(spec.keys):
         spec.delete(key)
     return spec
@@ -135,7 +141,7 @@ def attach(
 def attach_robot(spec: mujoco.MjSpec, side: Side, mount: Mount) -> None:
     """Hang one arm with its tool into ``spec``, as ``right/...`` and ``right/hand/...``."""
     arm, gripper = mount.arm, mount.gripper
-    child, tool = load(arm.mjcf), load(gripper.mjcf)
+    child, tool = part(arm.mjcf), part(gripper.mjcf)
     _find(child, arm.mjcf, body=[arm.root], site=[arm.flange])
     _find(child, arm.mjcf, joint=arm.joints, actuator=arm.servos)
     _find(tool, gripper.mjcf, body=[gripper.root], joint=gripper.joints, geom=gripper.pads)
@@ -158,7 +164,7 @@ def _find(spec: mujoco.MjSpec, path: Path, **wanted: Iterable[str]) -> None:
 def attach_object(spec: mujoco.MjSpec, thing: str | Prop) -> None:
     """Put a task's object into ``spec``: a folder of ``models/``, or a Prop."""
     prop = Prop(thing, thing) if isinstance(thing, str) else thing
-    child = load(MODELS / prop.file / f"{prop.file}.xml")
+    child = part(MODELS / prop.file / f"{prop.file}.xml")
     if prop.rgba is not None:
         for material in child.materials:
             material.rgba = prop.rgba
@@ -170,7 +176,7 @@ def assemble(
 ) -> mujoco.MjSpec:
     """Return arms, table and objects as one specification, without keyframes."""
     spec = load(MODELS / "arena" / "arena.xml")
-    attach(spec, load(MODELS / "table" / "table.xml"), "table", "scene/")
+    attach(spec, part(MODELS / "table" / "table.xml"), "table", "scene/")
     for side, mount in mounts.items():
         attach_robot(spec, side, mount)
     for thing in objects:
